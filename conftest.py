@@ -1,0 +1,3 @@
+"""Shared by tests/ and benchmarks/: pytester drives the plugin through real pytest runs."""
+
+pytest_plugins = ["pytester"]

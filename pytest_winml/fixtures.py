@@ -1,0 +1,44 @@
+"""The fixtures. They hand out what the run object makes; nothing heavy is imported before a test asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_winml.keys import RUNNER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_winml.facade import Session, Winml
+    from pytest_winml.records.artifact import Artifact
+    from pytest_winml.records.case import Case
+
+
+@pytest.fixture
+def winml_case(request: pytest.FixtureRequest) -> Case:
+    """The model, recipe and target of this test."""
+    case: Case = request.param
+    return case
+
+
+@pytest.fixture
+def winml(winml_case: Case, request: pytest.FixtureRequest) -> Winml:  # noqa: ARG001 - brings the parameter along
+    """The case as an object: artifact, placement, session."""
+    from pytest_winml.facade import Winml
+
+    return Winml(request.node.stash[RUNNER])
+
+
+@pytest.fixture
+def winml_artifact(winml: Winml) -> Artifact:
+    """The built file of this case."""
+    return winml.artifact()
+
+
+@pytest.fixture
+def winml_session(winml: Winml) -> Iterator[Session]:
+    """An open session on the target."""
+    with winml.session() as session:
+        yield session

@@ -1,0 +1,44 @@
+"""Giving inputs the fixed shapes an NPU needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_winml.errors import ModelError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import onnx
+
+
+def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
+    """Sets the inputs' sizes in place; a symbolic size gets its value wherever the graph declares it."""
+    inputs = {value.name: value for value in model.graph.input}
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            problem = unknown_name("input", name, inputs)
+            raise ModelError(f"{problem.message} in shapes=", remedy=problem.remedy)
+        _set(inputs[name], shape, sizes)
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+    return model
+
+
+def _set(value: onnx.ValueInfoProto, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+    dims = value.type.tensor_type.shape.dim
+    if len(dims) != len(shape):
+        raise ModelError(f"input {value.name!r} has {len(dims)} dimensions, shapes= gives {len(shape)}")
+    for dim, size in zip(dims, shape, strict=True):
+        if dim.HasField("dim_value") and dim.dim_value != size:
+            raise ModelError(f"input {value.name!r} has shape {_text(dims)} in the file, which {shape} contradicts")
+        if dim.dim_param and sizes.setdefault(dim.dim_param, size) != size:
+            raise ModelError(f"shapes= gives the size {dim.dim_param!r} two values, {sizes[dim.dim_param]} and {size}")
+        dim.dim_value = size
+
+
+def _text(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> str:
+    return str(tuple(dim.dim_param or dim.dim_value for dim in dims))

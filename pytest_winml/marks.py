@@ -1,0 +1,79 @@
+"""The `winml` marker: what it may say, and the cases it stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_winml.errors import UsageProblem, unknown_name
+from pytest_winml.records.case import Case
+from pytest_winml.records.model import Model
+from pytest_winml.records.recipe import Recipe
+from pytest_winml.records.target import Target, as_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_SINGULAR = {"model": "models", "recipe": "recipes", "target": "targets"}
+_KEYWORDS = (*_SINGULAR, *_SINGULAR.values())
+_KINDS: dict[str, tuple[type, ...]] = {"models": (Model,), "recipes": (Recipe,), "targets": (str, Target)}
+
+
+def cases_of(markers: Iterable[pytest.Mark]) -> tuple[Case, ...]:
+    """The product of models, recipes and targets; `markers` come nearest first, and the nearest wins per keyword."""
+    merged: dict[str, tuple[Any, ...]] = {}
+    for marker in markers:
+        for keyword, values in _read(marker).items():
+            merged.setdefault(keyword, values)
+    for keyword in ("models", "targets"):
+        if keyword not in merged:
+            raise UsageProblem(f"@pytest.mark.winml says no {keyword}", remedy=f"add {keyword}=[...].")
+    cases = tuple(
+        Case(model=model, recipe=recipe, target=as_target(target))
+        for model in merged["models"]
+        for recipe in merged.get("recipes", (Recipe(),))
+        for target in merged["targets"]
+    )
+    _refuse_twins(cases)
+    return cases
+
+
+def _read(marker: pytest.Mark) -> Mapping[str, tuple[Any, ...]]:
+    if marker.args:
+        raise UsageProblem("@pytest.mark.winml takes keywords only", remedy="write models=[...], targets=[...].")
+    read: dict[str, tuple[Any, ...]] = {}
+    for keyword, value in marker.kwargs.items():
+        if keyword not in _KEYWORDS:
+            raise unknown_name("keyword of @pytest.mark.winml", keyword, _KEYWORDS)
+        plural = _SINGULAR.get(keyword, keyword)
+        if plural in read:
+            raise UsageProblem(f"@pytest.mark.winml says both {plural} and its singular")
+        read[plural] = _values(keyword, value)
+    return read
+
+
+def _values(keyword: str, value: Any) -> tuple[Any, ...]:
+    plural = _SINGULAR.get(keyword, keyword)
+    kinds = _KINDS[plural]
+    values = (value,) if keyword in _SINGULAR or isinstance(value, kinds) else tuple(value)
+    if not values:
+        raise UsageProblem(f"@pytest.mark.winml({keyword}=...) is empty")
+    for one in values:
+        if not isinstance(one, kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise UsageProblem(f"@pytest.mark.winml({keyword}=...) holds {one!r}, which is no {expected}")
+    return values
+
+
+def _refuse_twins(cases: tuple[Case, ...]) -> None:
+    seen: dict[str, Case] = {}
+    for case in cases:
+        if case.id in seen:
+            raise UsageProblem(f"two cases have the id {case.id!r}", remedy="tell them apart with name=.")
+        seen[case.id] = case
+
+
+def as_parameter(case: Case) -> Any:
+    """The case with its id and the mark of its device, so that `-m npu` selects it."""
+    return pytest.param(case, id=case.id, marks=getattr(pytest.mark, case.target.device))

@@ -1,0 +1,75 @@
+"""From pytest's three phase reports of an item to its one entry in the journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_winml.errors import WinmlError
+from pytest_winml.execute.redaction import redact
+from pytest_winml.records.report import Failure, ItemFinished, Outcome
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_winml.runner import CaseRunner
+
+_LONGEST_MESSAGE = 4000
+
+
+def finished_item(
+    nodeid: str, runner: CaseRunner, phases: list[pytest.TestReport], error: BaseException | None
+) -> ItemFinished:
+    outcome, decisive = _decide(phases)
+    failed = outcome in ("failed", "error")
+    artifact = runner.built
+    return ItemFinished(
+        nodeid=nodeid,
+        case=runner.case.ref,
+        outcome=outcome,
+        duration_s=sum(phase.duration for phase in phases),
+        availability=runner.availability,
+        artifact=artifact.provenance if artifact else None,
+        artifact_key=artifact.key if artifact else None,
+        placement=runner.placed,
+        skip_reason=redact(reason_of(decisive)) if outcome == "skipped" else None,
+        failure=_failure(decisive, error) if failed else None,
+        notes=_notes(runner),
+    )
+
+
+def _decide(phases: list[pytest.TestReport]) -> tuple[Outcome, pytest.TestReport]:
+    """The outcome of the whole item, and the phase that decided it."""
+    for phase in phases:
+        if phase.failed:
+            return ("failed" if phase.when == "call" else "error"), phase
+        if phase.skipped:
+            return ("xfailed" if hasattr(phase, "wasxfail") else "skipped"), phase
+        if phase.when == "call" and hasattr(phase, "wasxfail"):
+            return "xpassed", phase
+    return "passed", phases[-1]
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Why a test was skipped, in its own words."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return str(report.longrepr)
+
+
+def _failure(report: pytest.TestReport, error: BaseException | None) -> Failure:
+    if isinstance(error, WinmlError):
+        tail = redact(error.log_tail) if error.log_tail else None
+        return Failure(error=type(error).__name__, message=redact(error.message), log_tail=tail)
+    if error is None or isinstance(report.longrepr, str):
+        return Failure(error="RequiredTargetSkipped", message=redact(str(report.longrepr)))
+    return Failure(error=type(error).__name__, message=redact(str(error))[:_LONGEST_MESSAGE])
+
+
+def _notes(runner: CaseRunner) -> tuple[str, ...]:
+    target = runner.case.target
+    notes = []
+    if runner.availability and runner.availability.mode == "emulated":
+        notes.append("emulated: placement and arithmetic are the NPU's, time is not")
+    if target.unchecked_options:
+        notes.append(f"options passed unchecked: {', '.join(sorted(target.unchecked_options))}")
+    return tuple(notes)

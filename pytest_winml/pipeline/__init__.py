@@ -1,0 +1,1 @@
+"""From a model and a recipe to an artifact."""

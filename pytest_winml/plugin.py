@@ -1,0 +1,75 @@
+"""The pytest11 entry point. Every pytest run in the environment pays for it, so it wires and imports nothing heavy.
+
+The run object is made when there is a winml item, or, on an xdist controller, when a worker reports one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_session
+from pytest_winml.keys import PROBLEMS, RUN
+from pytest_winml.options import add_options, any_given
+
+if TYPE_CHECKING:
+    from pytest_winml.run import WinmlRun
+
+__all__ = ["winml", "winml_artifact", "winml_case", "winml_session"]
+
+_MARKERS = (
+    "winml(models, recipes, targets): run this test for every model, recipe and target",
+    "npu: put on winml items whose target is an NPU",
+    "gpu: put on winml items whose target is a GPU",
+    "cpu: put on winml items whose target is the CPU",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in _MARKERS:
+        config.addinivalue_line("markers", line)
+    if any_given(config):
+        _run(config)  # a mistyped option is a usage error even where no item uses it
+    if _is_controller(config):
+        from pytest_winml.xdist import Collector
+
+        config.pluginmanager.register(Collector(config, _run), "winml-xdist")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    markers = list(metafunc.definition.iter_markers("winml"))
+    uses_us = "winml_case" in metafunc.fixturenames
+    if markers or uses_us:
+        from pytest_winml.collection import parametrize
+
+        problem = parametrize(metafunc, markers, uses_us=uses_us)
+        if problem:
+            metafunc.config.stash.setdefault(PROBLEMS, []).append(problem)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    problems = config.stash.get(PROBLEMS, [])
+    if problems:
+        raise pytest.UsageError(*problems)
+    if any("winml_case" in getattr(item, "fixturenames", ()) for item in items):
+        _run(config).select(items)
+
+
+def _run(config: pytest.Config) -> WinmlRun:
+    """The run object, made and registered on first need."""
+    if RUN not in config.stash:
+        from pytest_winml.run import start
+
+        config.stash[RUN] = start(config)
+        config.pluginmanager.register(config.stash[RUN], "winml-run")
+    return config.stash[RUN]
+
+
+def _is_controller(config: pytest.Config) -> bool:
+    return not hasattr(config, "workerinput") and config.getoption("dist", "no") != "no"

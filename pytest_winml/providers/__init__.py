@@ -1,0 +1,1 @@
+"""Execution providers and devices: what is installed, what registers, and how a target binds to it."""

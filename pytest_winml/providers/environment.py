@@ -1,0 +1,78 @@
+"""What a run stands on: host, packages that matter, power state. Unknown is None, never a guess."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+
+from pytest_winml.providers.distributions import runtime_install
+from pytest_winml.records.machine import Environment, PowerState
+
+PACKAGES_THAT_MATTER = (
+    "pytest-winml", "pytest", "pytest-xdist", "pytest-benchmark", "msgspec", "numpy", "onnx", "onnxruntime",
+    "onnxruntime-windowsml", "onnxruntime-qnn", "onnxruntime-openvino", "onnxruntime-ep-openvino",
+    "onnxruntime-directml", "windowsml", "torch", "transformers", "optimum-onnx", "onnxscript", "onnx-ir",
+)  # fmt: skip
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+def read_environment() -> Environment:
+    import psutil
+
+    runtime = runtime_install()
+    return Environment(
+        os=platform.system(),
+        os_version=platform.version(),
+        machine=platform.machine(),
+        cpu=_cpu_name(),
+        logical_cpus=os.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        python=platform.python_version(),
+        runtime=" + ".join(f"{one.name} {one.version}" for one in runtime.distributions) or None,
+        packages=_versions(),
+        power=_power(),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES_THAT_MATTER:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _cpu_name() -> str:
+    if sys.platform == "win32":
+        import winreg
+
+        try:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0") as key:
+                return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
+        except OSError:
+            return platform.processor()
+    if _CPU_INFO.is_file():
+        for line in _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.lower().startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _power() -> PowerState:
+    import psutil
+
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    governor = _GOVERNOR.read_text(encoding="ascii").strip() if _GOVERNOR.is_file() else None
+    if battery is None:
+        return PowerState(governor=governor)
+    return PowerState(
+        source="mains" if battery.power_plugged else "battery",
+        battery_percent=float(battery.percent),
+        governor=governor,
+    )

@@ -1,0 +1,44 @@
+"""A built file, what its tensors look like, and how it came to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_winml.records.base import Record
+
+
+class TensorSpec(Record, frozen=True, kw_only=True):
+    """One input or output. A dimension is a size, or a name where it is not fixed. The range is of values fed in."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(size, int) for size in self.shape)
+
+
+class ArtifactIO(Record, frozen=True, kw_only=True):
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+class Provenance(Record, frozen=True, kw_only=True):
+    """Where the bytes come from: the model's source, what was done to it, and the file's own digest."""
+
+    source: str
+    stages: tuple[str, ...]
+    precision: str
+    opset: int
+    sha256: str
+    size_bytes: int
+
+
+class Artifact(Record, frozen=True, kw_only=True):
+    path: Path
+    key: str
+    provenance: Provenance
+    io: ArtifactIO

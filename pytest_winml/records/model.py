@@ -1,0 +1,82 @@
+"""Which model: an ONNX file, a function that makes one, or one that ships with this package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from pytest_winml.errors import UsageProblem
+
+if TYPE_CHECKING:
+    import os
+
+    from onnx import ModelProto
+
+Kind = Literal["onnx", "build", "embedded"]
+_UNSAFE_IN_IDS = re.compile(r"[^A-Za-z0-9_.+-]+")
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """Made by `Model.onnx(path)`, `Model.build(name, function)` or `Model.embedded(name)`."""
+
+    kind: Kind
+    name: str
+    source: str
+    shapes: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
+    function: Callable[[], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or _UNSAFE_IN_IDS.search(self.name):
+            raise UsageProblem(
+                f"model name {self.name!r} cannot stand in a test id",
+                remedy="use letters, digits and . _ + - in name=.",
+            )
+        for tensor, shape in self.shapes.items():
+            if not all(isinstance(size, int) and size > 0 for size in shape):
+                raise UsageProblem(f"model {self.name!r}: shape {shape!r} of {tensor!r} must be positive whole numbers")
+        for tensor, limits in self.ranges.items():
+            if len(limits) != 2 or not limits[0] <= limits[1]:  # noqa: PLR2004 - low and high
+                raise UsageProblem(f"model {self.name!r}: range {limits!r} of {tensor!r} must be (low, high)")
+
+    @property
+    def id(self) -> str:
+        return self.name
+
+    @classmethod
+    def onnx(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+        inputs: Mapping[str, tuple[float, float]] | None = None,
+        name: str | None = None,
+    ) -> Model:
+        """A file; a relative path is relative to the rootdir. `inputs` gives (low, high) of the values fed in."""
+        source = str(path)
+        return cls(
+            kind="onnx",
+            name=name or _safe(PurePath(source.replace("\\", "/")).stem),
+            source=source,
+            shapes={key: tuple(value) for key, value in (shapes or {}).items()},
+            ranges=dict(inputs or {}),
+        )
+
+    @classmethod
+    def build(cls, name: str, function: Callable[[], ModelProto]) -> Model:
+        """What `function()` returns. It is called once a run, in the test process."""
+        source = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
+        return cls(kind="build", name=name, source=source, function=function)
+
+    @classmethod
+    def embedded(cls, name: str) -> Model:
+        """One of the trained models inside this package: `digits-cnn`, `digits-vit`."""
+        return cls(kind="embedded", name=name, source=name)
+
+
+def _safe(stem: str) -> str:
+    return _UNSAFE_IN_IDS.sub("_", stem) or "model"

@@ -1,0 +1,1 @@
+"""Pure rendering: records in, lines out."""

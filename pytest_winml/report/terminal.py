@@ -1,0 +1,101 @@
+"""The end of a run on the terminal: model x target, worst first, with what was skipped and why."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from pytest_winml import units
+from pytest_winml.report.table import table_lines, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_winml.records.placement import FallbackNode, Placement
+    from pytest_winml.records.report import ItemFinished, Outcome, RunReport
+
+_HEADER = ("model", "recipe", "target", "runs", "placement", "outcome")
+_WORST_FIRST: tuple[Outcome, ...] = ("error", "failed", "xpassed", "skipped", "xfailed", "passed")
+_SHOWN_NODES = 3
+_WIDEST = 140
+
+
+def summary_lines(report: RunReport, width: int) -> list[str]:
+    """The table of cases, the reasons of skips, and what emulation means."""
+    if not report.items:
+        return ["no winml item finished"]
+    width = min(width, _WIDEST)
+    groups = _group(report.items)
+    lines = table_lines(_HEADER, [_case_row(group) for group in groups], width)
+    lines += _skips(report.items, width)
+    if any(item.availability and item.availability.mode == "emulated" for item in report.items):
+        lines += ["", "emulated: placement and arithmetic are the NPU's own, times are not and are never reported."]
+    return lines
+
+
+def _group(items: Iterable[ItemFinished]) -> list[list[ItemFinished]]:
+    """Items of one case together; cases with the worst outcome first, then in the order they ran."""
+    by_case: dict[str, list[ItemFinished]] = defaultdict(list)
+    for item in items:
+        by_case[item.case.id].append(item)
+    return sorted(by_case.values(), key=lambda group: min(_WORST_FIRST.index(item.outcome) for item in group))
+
+
+def _case_row(group: Sequence[ItemFinished]) -> tuple[str, ...]:
+    first = group[0]
+    placement = next((item.placement for item in group if item.placement), None)
+    precision = next((item.artifact.precision for item in group if item.artifact), None)
+    recipe = first.case.recipe
+    shown_recipe = recipe.name or (f"{precision}" if precision else recipe.precision)
+    return (
+        first.case.model,
+        shown_recipe,
+        _target_cell(first),
+        first.availability.mode if first.availability else "unknown",
+        placement_text(placement) if placement else "-",
+        _outcome_cell(group),
+    )
+
+
+def _target_cell(item: ItemFinished) -> str:
+    resolved = item.availability.resolved if item.availability else None
+    spec = item.case.target.spec
+    return spec if resolved in (None, spec) else f"{spec} → {resolved}"
+
+
+def _outcome_cell(group: Sequence[ItemFinished]) -> str:
+    counts = Counter(item.outcome for item in group)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in _WORST_FIRST if counts[outcome])
+
+
+def placement_text(placement: Placement) -> str:
+    """`58 of 58 nodes, 1 partition`, or how many are elsewhere, which, and where."""
+    on_target, elsewhere = len(placement.target_nodes), placement.fallback_nodes
+    text = f"{on_target} of {on_target + len(elsewhere)} nodes"
+    if placement.ep_context:
+        text = "compiled (EPContext)" + (f", {units.count(len(elsewhere), 'node')} elsewhere" if elsewhere else "")
+    if placement.target != "cpu":
+        text += f", {units.count(placement.partitions, 'partition')}"
+    if elsewhere:
+        shown = ", ".join(_node_text(node) for node in elsewhere[:_SHOWN_NODES])
+        more = f" and {len(elsewhere) - _SHOWN_NODES} more" if len(elsewhere) > _SHOWN_NODES else ""
+        text += f"; on {_short_ep(elsewhere[0].ep)}: {shown}{more}"
+    return text
+
+
+def _node_text(node: FallbackNode) -> str:
+    return f"{node.op_type} {node.name}" if node.name else f"{node.op_type} (unnamed)"
+
+
+def _short_ep(provider: str) -> str:
+    return provider.removesuffix("ExecutionProvider")
+
+
+def _skips(items: Sequence[ItemFinished], width: int) -> list[str]:
+    reasons = Counter(
+        (item.case.target.spec, item.skip_reason or "no reason given") for item in items if item.outcome == "skipped"
+    )
+    lines: list[str] = []
+    for (spec, reason), number in sorted(reasons.items()):
+        lines += ["", *wrap(f"skipped {spec} ({units.count(number, 'test')}): {reason}", width)]
+    return lines

@@ -1,0 +1,161 @@
+"""One pytest run with winml items: selecting, gating and carrying each item's findings to its report."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from pytest_winml.errors import WinmlError, unknown_name
+from pytest_winml.execute.pool import WorkerPool
+from pytest_winml.keys import FAILURE, PHASES, RUNNER
+from pytest_winml.options import read_settings
+from pytest_winml.outcomes import finished_item, reason_of
+from pytest_winml.pipeline.build import Builder
+from pytest_winml.providers.distributions import runtime_install
+from pytest_winml.report.header import header_lines
+from pytest_winml.reporter import Reporter
+from pytest_winml.runner import CaseRunner, unavailable
+from pytest_winml.session.machine import Machine
+from pytest_winml.session.messages import ProviderSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_winml.records.case import Case
+    from pytest_winml.settings import Settings
+
+
+def start(config: pytest.Config) -> WinmlRun:
+    try:
+        return WinmlRun(config, read_settings(config))
+    except WinmlError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+class WinmlRun:
+    """Registered when there is something to run. Its workers and files live until pytest ends."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self.settings = settings
+        is_worker = hasattr(config, "workerinput")
+        self._reporter = None if is_worker else Reporter(config, settings)
+
+    @cached_property
+    def _folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="winml-"))
+
+    @cached_property
+    def machine(self) -> Machine:
+        chosen = ProviderSettings(
+            ep_libraries=self.settings.ep_libraries,
+            emulate=self.settings.emulate,
+            offline=self.settings.offline,
+        )
+        return Machine(WorkerPool(self._folder / "workers"), chosen, timeout_s=self.settings.timeout_s)
+
+    @cached_property
+    def _builder(self) -> Builder:
+        folder = self._folder / "models"
+        folder.mkdir()
+        return Builder(folder, self.settings.rootdir)
+
+    def select(self, items: list[pytest.Item]) -> None:
+        """Keeps the cases that --winml-target and --winml-model ask for."""
+        known = {case.model.name for case in map(case_of, items) if case}
+        for name in self.settings.models:
+            if name not in known:
+                raise pytest.UsageError(str(unknown_name("model in --winml-model", name, known)))
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            case = case_of(item)
+            chosen = case is None or self.settings.selects(case.model.name, case.target)
+            (kept if chosen else dropped).append(item)
+        if dropped:
+            self._config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
+        targets = {case.target.id: case.target for case in map(case_of, items) if case}
+        if not targets or self._config.get_verbosity() < 0:
+            return []
+        runtime = runtime_install()
+        name = " + ".join(map(str, runtime.distributions)) or "no ONNX Runtime"
+        if runtime.problem:
+            return header_lines(f"{name}: {runtime.problem}. {runtime.remedy}", [])
+        if self._config.getoption("collectonly"):
+            return header_lines(name, [])
+        return header_lines(name, [self.machine.availability(target) for target in targets.values()])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        case = case_of(item)
+        if case is None:
+            return
+        runner = item.stash[RUNNER] = CaseRunner(case, self.machine, self._builder)
+        item.stash[PHASES] = []
+        answer = runner.check_target()
+        if answer.mode == "absent":
+            pytest.skip(f"{answer.reason}. To run it: {answer.remedy}" if answer.remedy else answer.reason)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        runner = item.stash.get(RUNNER, None)
+        if runner and runner.availability and runner.availability.mode == "broken":
+            raise unavailable(runner.availability)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        runner = item.stash.get(RUNNER, None)
+        if runner is None:
+            return report
+        if report.skipped and not hasattr(report, "wasxfail") and self.settings.requires(runner.case.target):
+            _fail_a_required_skip(report, runner.case)
+        if call.excinfo is not None:
+            item.stash[FAILURE] = call.excinfo.value
+        item.stash[PHASES].append(report)
+        if report.when == "teardown":
+            entry = finished_item(item.nodeid, runner, item.stash[PHASES], item.stash.get(FAILURE, None))
+            report.winml = msgspec.json.encode(entry).decode()  # type: ignore[attr-defined]
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._reporter is not None:
+            self._reporter.record(report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self._reporter is not None:
+            self._reporter.finish(int(exitstatus))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._reporter is not None:
+            self._reporter.summarize(terminalreporter)
+
+    def pytest_unconfigure(self) -> None:
+        if "machine" in self.__dict__:
+            self.machine.close()
+        if "_folder" in self.__dict__:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    callspec = getattr(item, "callspec", None)
+    case: Case | None = callspec.params.get("winml_case") if callspec else None
+    return case
+
+
+def _fail_a_required_skip(report: pytest.TestReport, case: Case) -> None:
+    reason = reason_of(report)
+    report.outcome = "failed"
+    report.longrepr = f"{case.target.spec} is required (--winml-require), and this test was skipped: {reason}"

@@ -1,0 +1,75 @@
+"""Running one case: is the target usable, build, place, open. What was learnt on the way is kept for the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_winml.data.random_inputs import random_feeds
+from pytest_winml.errors import ProviderUnavailable, TargetAbsent, TargetBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from pytest_winml.pipeline.build import Builder
+    from pytest_winml.records.artifact import Artifact
+    from pytest_winml.records.case import Case
+    from pytest_winml.records.machine import Availability
+    from pytest_winml.records.placement import Placement
+    from pytest_winml.records.target import Target
+    from pytest_winml.session.machine import Machine, OpenSession
+
+
+class CaseRunner:
+    """Each stage runs once and is remembered; a stage that fails raises and leaves nothing behind."""
+
+    def __init__(self, case: Case, machine: Machine, builder: Builder) -> None:
+        self.case = case
+        self._machine = machine
+        self._builder = builder
+        self.availability: Availability | None = None
+        self.built: Artifact | None = None
+        self.placed: Placement | None = None
+
+    def check_target(self) -> Availability:
+        if self.availability is None or not self.availability.usable:
+            self.availability = self._machine.availability(self.case.target)
+        return self.availability
+
+    def resolved_target(self) -> Target:
+        answer = self.check_target()
+        if answer.resolved is None or not answer.usable:
+            raise unavailable(answer)
+        return self.case.target.resolved_to(answer.resolved)
+
+    def artifact(self) -> Artifact:
+        if self.built is None:
+            self.built = self._builder.build(self.case)
+        return self.built
+
+    def placement(self) -> Placement:
+        if self.placed is None:
+            with self._open():
+                pass
+        assert self.placed is not None  # noqa: S101 - opening a session places it
+        return self.placed
+
+    def open(self) -> OpenSession:
+        """A session that has at least one node on its target, or `NotOnTarget`."""
+        return self._open().require_target()
+
+    def _open(self) -> OpenSession:
+        target = self.resolved_target()
+        session = self._machine.open(target, self.artifact().path)
+        self.placed = session.placement
+        return session
+
+    def feeds(self, seed: int = 0) -> Mapping[str, NDArray[Any]]:
+        return random_feeds(self.artifact().io.inputs, seed)
+
+
+def unavailable(answer: Availability) -> ProviderUnavailable:
+    kind = TargetBroken if answer.mode == "broken" else TargetAbsent
+    return kind(answer.reason, remedy=answer.remedy or None)

@@ -1,0 +1,188 @@
+"""The worker's side: one instance per process, which alone holds ORT and its sessions."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_winml.errors import RunFailed, SessionError, TargetAbsent, TargetBroken, WinmlError
+from pytest_winml.execute.log import current_offset, read_slice
+from pytest_winml.providers.binding import Surroundings, bind
+from pytest_winml.providers.host import this_host
+from pytest_winml.providers.libraries import LibrarySearch, find_libraries
+from pytest_winml.providers.registry import Registry
+from pytest_winml.records.machine import Availability, Runtime
+from pytest_winml.session.messages import (
+    OpenedSession,
+    OpenRequest,
+    ProviderSettings,
+    RunAnswer,
+    RunRequest,
+    SessionRequest,
+    TargetRequest,
+)
+from pytest_winml.session.opening import open_session
+from pytest_winml.session.tensors import from_message, to_message
+
+if TYPE_CHECKING:
+    from pytest_winml.providers.binding import Binding
+    from pytest_winml.records.target import Target
+
+
+class SessionService:
+    def __init__(self, directory: Path, log_path: Path) -> None:
+        self._directory = directory
+        self._log_path = log_path
+        self._sessions: dict[int, Any] = {}
+        self._numbers = itertools.count(1)
+        self._registry: Registry | None = None
+        self._search: LibrarySearch | None = None
+
+    def runtime(self, settings: ProviderSettings) -> Runtime:
+        """What this process loads, without registering anything."""
+        ort = _import_ort()
+        search = self._find_libraries(settings)
+        return Runtime(
+            version=ort.__version__,
+            package=getattr(ort, "package_name", "onnxruntime"),
+            providers=tuple(ort.get_available_providers()),
+            libraries=search.libraries,
+            notes=search.notes,
+        )
+
+    def check(self, request: TargetRequest) -> Availability:
+        """Whether the target binds here. What goes wrong is an answer, with its reason, not an error."""
+        try:
+            binding, device = self._bind(request.target, request.settings)
+            if device is None:
+                self._open_probe(binding)
+        except TargetAbsent as absent:
+            return _unavailable(request.target, "absent", absent)
+        except TargetBroken as broken:
+            return _unavailable(request.target, "broken", broken)
+        return Availability(
+            target=request.target.spec,
+            resolved=request.target.spec,
+            mode="emulated" if binding.emulated else "native",
+            ep_version=binding.ep_version,
+            soc=binding.soc,
+        )
+
+    def open(self, request: OpenRequest) -> OpenedSession:
+        binding, device = self._bind(request.target, request.settings)
+        number = next(self._numbers)
+        start = current_offset(self._log_path)
+        opened = open_session(
+            _import_ort(),
+            binding,
+            device,
+            model_path=Path(request.model_path),
+            trace_folder=self._trace_folder(number),
+            read_log=lambda: read_slice(self._log_path, start),
+        )
+        self._sessions[number] = opened.session
+        return OpenedSession(
+            session_id=number,
+            placement=opened.placement,
+            options=opened.options,
+            log=read_slice(self._log_path, start),
+        )
+
+    def run(self, request: RunRequest) -> RunAnswer:
+        session = self._session(request.session_id)
+        feeds = {name: from_message(tensor) for name, tensor in request.feeds.items()}
+        start = current_offset(self._log_path)
+        try:
+            values = session.run(None, feeds)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            raise RunFailed(f"the inference failed: {text}", log_tail=read_slice(self._log_path, start)) from error
+        names = [output.name for output in session.get_outputs()]
+        return RunAnswer(outputs={name: to_message(name, value) for name, value in zip(names, values, strict=True)})
+
+    def release(self, request: SessionRequest) -> None:
+        self._sessions.pop(request.session_id, None)
+
+    def _session(self, number: int) -> Any:
+        if number not in self._sessions:
+            raise SessionError(f"session {number} is closed")
+        return self._sessions[number]
+
+    def _find_libraries(self, settings: ProviderSettings) -> LibrarySearch:
+        if self._search is None:
+            self._search = find_libraries(
+                settings.ep_libraries, allow_download=not settings.offline, timeout_s=settings.catalog_timeout_s
+            )
+        return self._search
+
+    def _bind(self, target: Target, settings: ProviderSettings) -> tuple[Binding, Any | None]:
+        if self._registry is None:
+            self._registry = Registry(_import_ort())
+        registry = self._registry
+        library = self._find_libraries(settings).best(str(target.ep))
+        if library is not None:
+            registry.register(library)
+        offered = registry.devices()
+        surroundings = Surroundings(
+            host=this_host(),
+            providers=registry.providers(),
+            devices=tuple(info for info, _ in offered),
+            library=library,
+        )
+        binding = bind(target, surroundings, settings.emulate)
+        return binding, None if binding.device_index is None else offered[binding.device_index][1]
+
+    def _open_probe(self, binding: Binding) -> None:
+        """A classic build tells whether its device is there only when a session opens: open one of a single node."""
+        number = next(self._numbers)
+        start = current_offset(self._log_path)
+        path = self._trace_folder(number) / "probe.onnx"
+        _write_probe_model(path)
+        open_session(
+            _import_ort(),
+            binding,
+            None,
+            model_path=path,
+            trace_folder=path.parent,
+            read_log=lambda: read_slice(self._log_path, start),
+        )
+
+    def _trace_folder(self, number: int) -> Path:
+        folder = self._directory / f"session-{number}"
+        folder.mkdir()
+        return folder
+
+
+def _import_ort() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise TargetAbsent(
+            f"ONNX Runtime cannot be imported ({error})", remedy="run `pytest-winml doctor` to see which extra to take."
+        ) from error
+    if not hasattr(onnxruntime.SessionOptions, "add_provider_for_devices"):
+        raise TargetBroken(
+            f"onnxruntime {onnxruntime.__version__} cannot open sessions by device",
+            remedy="install onnxruntime 1.24 or newer.",
+        )
+    return onnxruntime
+
+
+def _unavailable(target: Target, mode: str, error: WinmlError) -> Availability:
+    return Availability(
+        target=target.spec,
+        resolved=None,
+        mode="absent" if mode == "absent" else "broken",
+        reason=error.message,
+        remedy=error.remedy or "",
+    )
+
+
+def _write_probe_model(path: Path) -> None:
+    import onnx
+    from onnx import helper
+
+    value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name="relu")], "probe", value[:1], value[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)

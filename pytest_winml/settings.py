@@ -1,0 +1,102 @@
+"""What the user chose for a run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_winml.errors import UsageProblem, unknown_name
+from pytest_winml.providers.binding import EMULATE_WORDS, Emulate
+from pytest_winml.records.base import Record
+from pytest_winml.records.target import EP_BY_NAME, canonical_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_winml.records.target import Target
+
+
+class Settings(Record, frozen=True, kw_only=True):
+    rootdir: Path
+    targets: tuple[str, ...]
+    models: tuple[str, ...]
+    require: tuple[str, ...]
+    emulate: Emulate
+    ep_libraries: dict[str, str]
+    offline: bool
+    timeout_s: float
+    report_dir: Path
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        rootdir: Path,
+        targets: Iterable[str],
+        models: Iterable[str],
+        require: Iterable[str],
+        emulate: str,
+        ep_libraries: Iterable[str],
+        offline: bool,
+        timeout_s: str,
+        report_dir: str,
+    ) -> Settings:
+        return cls(
+            rootdir=rootdir,
+            targets=tuple(canonical_spec(spec) for spec in targets),
+            models=tuple(models),
+            require=tuple(canonical_spec(spec) for spec in require),
+            emulate=_emulate(emulate),
+            ep_libraries=dict(_ep_library(text, rootdir) for text in ep_libraries),
+            offline=offline,
+            timeout_s=_seconds(timeout_s),
+            report_dir=rootdir / report_dir,
+        )
+
+    def requires(self, target: Target) -> bool:
+        """Whether a skip of this target is a failure: it was named, or its device was."""
+        return target.spec in self.require or target.device in self.require
+
+    def selects(self, model: str, target: Target) -> bool:
+        by_target = not self.targets or target.spec in self.targets or target.device in self.targets
+        return by_target and (not self.models or model in self.models)
+
+    def summary(self) -> dict[str, str | list[str] | float | bool | None]:
+        """What the report keeps; paths of this machine stay out of it."""
+        return {
+            "target": list(self.targets),
+            "model": list(self.models),
+            "require": list(self.require),
+            "emulate": self.emulate,
+            "ep_library": sorted(self.ep_libraries),
+            "offline": self.offline,
+            "timeout_s": self.timeout_s,
+        }
+
+
+def _emulate(word: str) -> Emulate:
+    for known in EMULATE_WORDS:
+        if word == known:
+            return known
+    raise unknown_name("--winml-emulate", word, EMULATE_WORDS)
+
+
+def _ep_library(text: str, rootdir: Path) -> tuple[str, str]:
+    ep, equals, path = text.partition("=")
+    name = ep.strip().lower()
+    if not equals or not path:
+        raise UsageProblem(f"--winml-ep-library {text!r} is not EP=PATH", remedy="write qnn=/folder/library.")
+    if name not in EP_BY_NAME or name == "cpu":
+        raise unknown_name("EP in --winml-ep-library", ep, [known for known in EP_BY_NAME if known != "cpu"])
+    return name, str(rootdir / path)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UsageProblem(f"--winml-timeout {text!r} is not a number of seconds above 0")
+    return value

@@ -1,0 +1,1 @@
+"""What is written to disk: atomically, with a schema version, readable by the next version."""

@@ -1,0 +1,35 @@
+"""The only place where a number becomes text."""
+
+from __future__ import annotations
+
+_BYTE_STEPS = ("B", "kB", "MB", "GB", "TB")
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def seconds(value: float) -> str:
+    """`0.42 s`, `12 s`, `3 min 05 s`."""
+    if value < 10:  # noqa: PLR2004 - below this a whole second says too little
+        return f"{value:.2f} s"
+    whole = round(value)
+    if whole < 60:  # noqa: PLR2004 - seconds in a minute
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60:02d} s"
+
+
+def byte_size(size_bytes: int) -> str:
+    """`812 B`, `1.4 MB`: decimal steps, as disks and registries count."""
+    value = float(size_bytes)
+    for step in _BYTE_STEPS:
+        if value < 1000 or step == _BYTE_STEPS[-1]:  # noqa: PLR2004 - a decimal step
+            return f"{value:.0f} {step}" if step == "B" else f"{value:.1f} {step}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def percent(share: float) -> str:
+    """A share of one as `97.5 %`."""
+    return f"{100 * share:.1f} %"
