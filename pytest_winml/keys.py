@@ -1,4 +1,4 @@
-"""Where per-run and per-item state lives."""
+"""Where per-run and per-item state lives; the run object itself is a plugin, found by its name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_winml.run import WinmlRun
     from pytest_winml.runner import CaseRunner
 
-RUN: pytest.StashKey[WinmlRun] = pytest.StashKey()
+RUN_PLUGIN = "winml-run"
 PROBLEMS: pytest.StashKey[list[str]] = pytest.StashKey()
 RUNNER: pytest.StashKey[CaseRunner] = pytest.StashKey()
 PHASES: pytest.StashKey[list[pytest.TestReport]] = pytest.StashKey()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from pytest_winml.records.recipe import Recipe
 from pytest_winml.records.target import Target, as_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _SINGULAR = {"model": "models", "recipe": "recipes", "target": "targets"}
 _KEYWORDS = (*_SINGULAR, *_SINGULAR.values())
@@ -56,7 +57,11 @@ def _read(marker: pytest.Mark) -> Mapping[str, tuple[Any, ...]]:
 def _values(keyword: str, value: Any) -> tuple[Any, ...]:
     plural = _SINGULAR.get(keyword, keyword)
     kinds = _KINDS[plural]
-    values = (value,) if keyword in _SINGULAR or isinstance(value, kinds) else tuple(value)
+    alone = keyword in _SINGULAR or isinstance(value, kinds)
+    if not alone and (isinstance(value, str | Iterator) or not isinstance(value, Iterable)):
+        # An iterator would be used up by the first of the tests that share the mark.
+        raise UsageProblem(f"@pytest.mark.winml({keyword}=...) takes a list, not {type(value).__name__}")
+    values = (value,) if alone else tuple(value)
     if not values:
         raise UsageProblem(f"@pytest.mark.winml({keyword}=...) is empty")
     for one in values:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_session
-from pytest_winml.keys import PROBLEMS, RUN
+from pytest_winml.keys import PROBLEMS, RUN_PLUGIN
 from pytest_winml.options import add_options, any_given
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if any_given(config):
         _run(config)  # a mistyped option is a usage error even where no item uses it
     if _is_controller(config):
-        from pytest_winml.xdist import Collector
+        from pytest_winml.xdist import Controller
 
-        config.pluginmanager.register(Collector(config, _run), "winml-xdist")
+        config.pluginmanager.register(Controller(config, _run), "winml-xdist")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -55,20 +55,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     problems = config.stash.get(PROBLEMS, [])
-    if problems:
+    if not problems and any("winml_case" in getattr(item, "fixturenames", ()) for item in items):
+        problems = _run(config).select(items)
+    if problems and hasattr(config, "workerinput"):
+        from pytest_winml.xdist import tell_controller
+
+        tell_controller(config, items, problems)
+    elif problems:
         raise pytest.UsageError(*problems)
-    if any("winml_case" in getattr(item, "fixturenames", ()) for item in items):
-        _run(config).select(items)
 
 
 def _run(config: pytest.Config) -> WinmlRun:
     """The run object, made and registered on first need."""
-    if RUN not in config.stash:
+    run: WinmlRun | None = config.pluginmanager.get_plugin(RUN_PLUGIN)
+    if run is None:
         from pytest_winml.run import start
 
-        config.stash[RUN] = start(config)
-        config.pluginmanager.register(config.stash[RUN], "winml-run")
-    return config.stash[RUN]
+        run = start(config)
+        config.pluginmanager.register(run, RUN_PLUGIN)
+    return run
 
 
 def _is_controller(config: pytest.Config) -> bool:

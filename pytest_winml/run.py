@@ -18,9 +18,10 @@ from pytest_winml.options import read_settings
 from pytest_winml.outcomes import finished_item, reason_of
 from pytest_winml.pipeline.build import Builder
 from pytest_winml.providers.distributions import runtime_install
+from pytest_winml.report.assertions import explain_placement
 from pytest_winml.report.header import header_lines
 from pytest_winml.reporter import Reporter
-from pytest_winml.runner import CaseRunner, unavailable
+from pytest_winml.runner import CaseRunner
 from pytest_winml.session.machine import Machine
 from pytest_winml.session.messages import ProviderSettings
 
@@ -66,12 +67,12 @@ class WinmlRun:
         folder.mkdir()
         return Builder(folder, self.settings.rootdir)
 
-    def select(self, items: list[pytest.Item]) -> None:
-        """Keeps the cases that --winml-target and --winml-model ask for."""
+    def select(self, items: list[pytest.Item]) -> list[str]:
+        """Keeps the cases that --winml-target and --winml-model ask for; answers with names that no case has."""
         known = {case.model.name for case in map(case_of, items) if case}
-        for name in self.settings.models:
-            if name not in known:
-                raise pytest.UsageError(str(unknown_name("model in --winml-model", name, known)))
+        unknown = [name for name in self.settings.models if name not in known]
+        if unknown:
+            return [str(unknown_name("model in --winml-model", name, known)) for name in unknown]
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
         for item in items:
@@ -81,6 +82,7 @@ class WinmlRun:
         if dropped:
             self._config.hook.pytest_deselected(items=dropped)
             items[:] = kept
+        return []
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
         targets = {case.target.id: case.target for case in map(case_of, items) if case}
@@ -102,14 +104,15 @@ class WinmlRun:
         runner = item.stash[RUNNER] = CaseRunner(case, self.machine, self._builder)
         item.stash[PHASES] = []
         answer = runner.check_target()
-        if answer.mode == "absent":
+        if answer.mode == "absent" and not self.settings.requires(case.target):
             pytest.skip(f"{answer.reason}. To run it: {answer.remedy}" if answer.remedy else answer.reason)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """A target that is broken, or required and absent, fails the test that asked for it."""
         runner = item.stash.get(RUNNER, None)
-        if runner and runner.availability and runner.availability.mode == "broken":
-            raise unavailable(runner.availability)
+        if runner is not None:
+            runner.resolved_target()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -128,6 +131,9 @@ class WinmlRun:
             entry = finished_item(item.nodeid, runner, item.stash[PHASES], item.stash.get(FAILURE, None))
             report.winml = msgspec.json.encode(entry).decode()  # type: ignore[attr-defined]
         return report
+
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
+        return explain_placement(op, left, right)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._reporter is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from pytest_winml.providers.distributions import RUNTIME_NAMES
 from tools import check_resolution
-from tools.check_resolution import EXPECTATIONS, Combination, Resolution, project_extras, violations
+from tools.check_resolution import CONSTRAINTS, EXPECTATIONS, Combination, Resolution, project_extras, violations
 
 QNN_ON_WINDOWS = Combination(platform="win_amd64", python="3.13", extras=("qnn",))
 HF_ON_ARM = Combination(platform="win_arm64", python="3.13", extras=("hf",))
@@ -41,6 +44,31 @@ def test_two_extras_that_clash_are_seen_to_clash_by_the_real_resolver() -> None:
     ]
 
 
+def test_the_constraints_hold_everything_that_the_extras_install() -> None:
+    everything = Combination(
+        platform="linux_x86_64", python="3.11", extras=("qnn", "hf", "test", "benchmark"), constrained=True
+    )
+    resolution = check_resolution.resolve(everything, uv_or_skip())
+    if not resolution.reached:
+        pytest.skip(str(resolution.refusal))
+    # torch for the CPU, which is the tested one, has none of these; the one of the public index has them all.
+    gpu_only = {name for name in resolution.packages if name.startswith(("nvidia-", "cuda-", "triton"))}
+    assert resolution.packages - gpu_only <= pinned_names()
+    assert {"onnxruntime-ep-openvino", "onnxruntime-openvino"} <= pinned_names()
+
+
+def test_the_constraints_are_exact_sorted_and_free_of_build_labels() -> None:
+    lines = [line for line in CONSTRAINTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    assert lines == sorted(lines, key=lambda line: line.partition("==")[0])
+    for line in lines:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*==[0-9][0-9.]*", line), line
+
+
+def pinned_names() -> set[str]:
+    text = CONSTRAINTS.read_text(encoding="utf-8")
+    return {line.partition("==")[0] for line in text.splitlines() if "==" in line and not line.startswith("#")}
+
+
 def test_an_index_that_cannot_be_reached_is_not_a_verdict_about_the_extras(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,6 +78,10 @@ def test_an_index_that_cannot_be_reached_is_not_a_verdict_about_the_extras(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     assert check_resolution.check([QNN_ON_WINDOWS], uv) == 2
     assert "could not be asked" in capsys.readouterr().out
+
+
+def test_the_tool_and_the_package_agree_on_what_a_runtime_is() -> None:
+    assert set(RUNTIME_NAMES) >= check_resolution.RUNTIMES
 
 
 def test_every_extra_of_the_project_has_an_expectation() -> None:

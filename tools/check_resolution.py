@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+CONSTRAINTS = PROJECT.with_name("constraints.txt")
 TIMEOUT_S = 300.0
 
 # uv's names. glibc is that of a current Linux, since onnxruntime-qnn asks for 2.35 (x64) and 2.34 (aarch64).
@@ -100,10 +101,12 @@ class Combination:
     python: str
     extras: tuple[str, ...] = ()
     also: str | None = None  # one more requirement, next to the project's
+    constrained: bool = False  # to the versions of constraints.txt
 
     @property
     def label(self) -> str:
-        return " + ".join([",".join(self.extras) or "core", *([self.also] if self.also else [])])
+        more = [self.also, "constraints.txt" if self.constrained else None]
+        return " + ".join([",".join(self.extras) or "core", *filter(None, more)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,14 +140,20 @@ def all_combinations(extras: tuple[str, ...]) -> list[Combination]:
         for platform in sorted(WINDOWS)
         for python in PYTHONS
     ]
-    return found + pinned
+    tested = [
+        Combination(platform="linux_x86_64", python="3.11", extras=choice, constrained=True)
+        for choice in (*chosen, (*TOGETHER, "benchmark"))
+    ]
+    return [*found, *pinned, *tested, CONSTRAINED_ON_WINDOWS]
 
+
+CONSTRAINED_ON_WINDOWS = Combination(platform="win_amd64", python="3.13", extras=TOGETHER, constrained=True)
 
 SMALL = [
     Combination(platform="win_amd64", python="3.13", extras=TOGETHER),
     Combination(platform="win_arm64", python="3.11", extras=("windowsml",)),
     Combination(platform="win_arm64", python="3.13", extras=("hf",)),
-    Combination(platform="win_amd64", python="3.11"),
+    CONSTRAINED_ON_WINDOWS,
     Combination(platform="linux_x86_64", python="3.11", extras=TOGETHER),
     Combination(platform="linux_x86_64", python="3.13", extras=("openvino-classic",)),
     Combination(platform="linux_aarch64", python="3.13", extras=("qnn",)),
@@ -169,6 +178,8 @@ def resolve(combination: Combination, uv: list[str], project: Path = PROJECT) ->
     command += ["--python-platform", PLATFORMS[combination.platform], "--python-version", combination.python]
     for extra in combination.extras:
         command += ["--extra", extra]
+    if combination.constrained:
+        command += ["--constraint", str(CONSTRAINTS)]
     if combination.also:
         command += ["-"]
     try:
@@ -227,7 +238,7 @@ def row(combination: Combination, resolution: Resolution, wrong: list[str]) -> s
         and EXPECTATIONS[extra].runtime_elsewhere is None
     ]
     note = "; ".join(wrong) or (f"{', '.join(empty)} is empty here, as it should be" if empty else "ok")
-    where = f"{combination.platform:<14}{combination.python:<6}{combination.label:<32}"
+    where = f"{combination.platform:<14}{combination.python:<6}{combination.label:<40}"
     return f"{where}{len(resolution.packages):>4}  {runtime:<24}{note}"
 
 
@@ -238,7 +249,7 @@ def check(combinations: list[Combination], uv: list[str], project: Path = PROJEC
         print(f"the package index could not be asked: {unreached[0].refusal}")
         return 2
     bad = 0
-    print(f"{'platform':<14}{'py':<6}{'extras':<32}{'pkgs':>4}  {'runtime':<24}result")
+    print(f"{'platform':<14}{'py':<6}{'extras':<40}{'pkgs':>4}  {'runtime':<24}result")
     for combination, resolution in zip(combinations, resolutions, strict=True):
         wrong = violations(combination, resolution)
         bad += bool(wrong)

@@ -28,12 +28,13 @@ _PLAIN = rb"\x07-\x0d\x1b\x20-\x7e"
 _ODD_BYTE = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _CERTAIN = re.compile(rb"(?P<wide>(?:[" + _PLAIN + rb"]\x00){8,})|(?P<narrow>[" + _PLAIN + rb"]{32,}(?!\x00))")
 
-_CHANGE_IN_LINE = 6.0
-_CHANGE_AFTER_LINE = 2.0
+_CHANGE_IN_LINE = 10.0
+_CHANGE_AFTER_LINE = 1.0
 _NARROW_NUL = 12.0
 _NARROW_CONTROL = 4.0
 _INVALID = 8.0
-_WIDE_OTHER = 3.0
+_HALF_UNIT = 2.0
+_WIDE_OTHER = 4.0
 _WIDE_LATIN = 2.0
 _WIDE_CONTROL = 6.0
 
@@ -88,6 +89,9 @@ def _search(data: bytes, before: _Run, after: _Run) -> str:
     cost = [[float("inf")] * 2 for _ in range(size + 1)]
     came: list[list[tuple[int, int, str]]] = [[(0, 0, "")] * 2 for _ in range(size + 1)]
     cost[0] = [_change(before.encoding, encoding, before.data) for encoding in (_NARROW, _WIDE)]
+    if before is _EDGE:  # the log may have been cut in the middle of a unit
+        half = _Step(1, "", _HALF_UNIT) if data[0] == 0 else _Step(1, _REPLACEMENT, _INVALID)
+        cost[1][_WIDE], came[1][_WIDE] = half.price, (0, _WIDE, half.text)
     for start in range(size):
         passed = data[max(0, start - 2) : start]
         for encoding, read in ((_NARROW, _narrow_step), (_WIDE, _wide_step)):
@@ -132,10 +136,10 @@ def _narrow_step(data: bytes, start: int) -> _Step:
 
 
 def _wide_step(data: bytes, start: int) -> _Step:
-    """One UTF-16LE character: a unit, a pair of surrogates, or a byte that is left over."""
+    """One UTF-16LE character: a unit, a pair of surrogates, or the first half of a unit that was cut."""
     unit = data[start : start + 2]
     if len(unit) < 2:  # noqa: PLR2004 - a unit has two bytes
-        return _Step(1, "" if unit == b"\0" else _REPLACEMENT, _INVALID)
+        return _Step(1, chr(unit[0]), _HALF_UNIT) if 0 < unit[0] < 0x80 else _Step(1, _REPLACEMENT, _INVALID)  # noqa: PLR2004
     try:
         text = unit.decode("utf-16-le")
     except UnicodeDecodeError:

@@ -26,7 +26,9 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_CREDENTIAL = re.compile(r"\b(?P<name>Bearer|Basic)\s+(?=[^\s\"']{3})[A-Za-z0-9+/=._~\-]+", re.IGNORECASE)
+_CREDENTIAL = re.compile(
+    r"\b(?P<name>Bearer|Authorization[\"']?\s*[:=]\s*[\"']?Basic)\s+(?!tokens?\b)[\w+/=.~\-]{3,}", re.IGNORECASE
+)
 # `token` alone stands for words in every language model's log, so it counts only with a prefix that means a login.
 _ASSIGNMENT = re.compile(
     r"""(?P<name>\b(?:

@@ -38,6 +38,7 @@ _TICK_S = 0.05  # how often a waiting parent looks whether the child lives and h
 _LAST_WORDS_S = 0.5  # how long the answer of a child that has died may take to come out of the pipe
 _POLITE_S = 3.0
 _KILL_S = 5.0
+_GOING_S = 5.0  # how long a child may take to die after its end of the channel is closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class Worker:
     def _gone(self, call: _Call, when: str | None = None) -> errors.WorkerError:
         """The error for a child whose answers have ended."""
         try:
-            status = self._process.wait(_KILL_S)
+            status = self._process.wait(_GOING_S)
         except subprocess.TimeoutExpired:
             return self._garbled(call, "it closed the channel and went on running")
         if self._ended is not None:

@@ -33,10 +33,11 @@ def precision_in(model: onnx.ModelProto) -> str:
 
 
 def _activation_bits(node: onnx.NodeProto, initializers: dict[str, onnx.TensorProto]) -> int:
-    has_zero_point = len(node.input) > 2  # noqa: PLR2004 - x, scale, zero point
-    if not has_zero_point:
-        return 8  # what the operator's definition says of a missing zero point
-    zero_point = initializers.get(node.input[2])
+    zero_point_name = node.input[2] if len(node.input) > 2 else ""  # noqa: PLR2004 - x, scale, zero point
+    if not zero_point_name:
+        said = next((attribute.i for attribute in node.attribute if attribute.name == "output_dtype"), 0)
+        return _BITS.get(said, 0) if said else 8  # what the operator's definition says of a missing zero point
+    zero_point = initializers.get(zero_point_name)
     return _BITS.get(zero_point.data_type, 0) if zero_point else 0
 
 

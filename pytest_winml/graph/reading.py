@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import helper
 
-from pytest_winml.errors import ModelError
+from pytest_winml.errors import InfrastructureError, ModelError
 from pytest_winml.records.artifact import ArtifactIO, TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 
 def load_structure(path: Path) -> onnx.ModelProto:
@@ -24,7 +24,12 @@ def load_structure(path: Path) -> onnx.ModelProto:
     if path.stat().st_size == 0:
         raise ModelError(f"model file {path} is empty", remedy="export the model again.")
     try:
-        model = onnx.load(os.fspath(path), load_external_data=False)
+        # The format is said, since onnx would read a name like model.json as text, which no runtime loads.
+        model = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
+    except OSError as error:
+        raise InfrastructureError(
+            f"model file {path} cannot be read ({error})", remedy="check its permissions."
+        ) from error
     except DecodeError as error:
         raise ModelError(
             f"model file {path} is not ONNX, or is cut short ({error})", remedy="export or download it again."
@@ -38,7 +43,7 @@ def external_files(model: onnx.ModelProto, folder: Path) -> tuple[Path, ...]:
     """The files that hold a model's weights, in a stable order. A location outside `folder` is refused."""
     locations = {
         entry.value
-        for tensor in _all_tensors(model.graph)
+        for tensor in _all_tensors(model)
         if tensor.data_location == onnx.TensorProto.EXTERNAL
         for entry in tensor.external_data
         if entry.key == "location"
@@ -48,23 +53,36 @@ def external_files(model: onnx.ModelProto, folder: Path) -> tuple[Path, ...]:
 
 def _inside(folder: Path, location: str) -> Path:
     root = folder.resolve()
-    path = (root / location).resolve()
-    if not path.is_relative_to(root):
+    named = Path(os.path.normpath(root / location))
+    # By name first: resolving follows links, and on Windows would ask a foreign server about its path.
+    if "\0" in location or not named.is_relative_to(root) or not (path := named.resolve()).is_relative_to(root):
         raise ModelError(f"external data {location!r} lies outside the model's folder", remedy="do not use this model.")
     if not path.is_file():
         raise ModelError(f"external data {location!r} is missing from {folder}", remedy="put it beside the model.")
     return path
 
 
-def _all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _graph_tensors(model.graph)
+    for function in model.functions:
+        yield from _node_tensors(function.node)
+
+
+def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from graph.initializer
-    for node in graph.node:
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
             for subgraph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _all_tensors(subgraph)
+                yield from _graph_tensors(subgraph)
 
 
 def read_io(model: onnx.ModelProto) -> ArtifactIO:
@@ -85,10 +103,18 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"unknown_{place}"
         for place, dim in enumerate(tensor.shape.dim)
     )
-    return TensorSpec(name=value.name, dtype=dtype_name(tensor.elem_type), shape=tuple(dimensions))
+    try:
+        dtype = dtype_name(tensor.elem_type)
+    except KeyError as error:
+        raise ModelError(
+            f"{value.name!r} has the element type {tensor.elem_type}, which is none that ONNX defines",
+            remedy="export the model again.",
+        ) from error
+    return TensorSpec(name=value.name, dtype=dtype, shape=tuple(dimensions))
 
 
 def dtype_name(element_type: int) -> str:
+    """The name numpy has for it; a `KeyError` for a number that ONNX does not define."""
     if element_type == onnx.TensorProto.STRING:
         return "string"
     return str(helper.tensor_dtype_to_np_dtype(element_type).name)

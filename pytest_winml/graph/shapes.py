@@ -29,12 +29,16 @@ def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) ->
 
 
 def _set(value: onnx.ValueInfoProto, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
-    dims = value.type.tensor_type.shape.dim
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        raise ModelError(f"input {value.name!r} has no shape in the file, so shapes= cannot fix it")
+    dims = tensor.shape.dim
+    in_file = _text(dims)
     if len(dims) != len(shape):
         raise ModelError(f"input {value.name!r} has {len(dims)} dimensions, shapes= gives {len(shape)}")
     for dim, size in zip(dims, shape, strict=True):
         if dim.HasField("dim_value") and dim.dim_value != size:
-            raise ModelError(f"input {value.name!r} has shape {_text(dims)} in the file, which {shape} contradicts")
+            raise ModelError(f"input {value.name!r} has shape {in_file} in the file, which {shape} contradicts")
         if dim.dim_param and sizes.setdefault(dim.dim_param, size) != size:
             raise ModelError(f"shapes= gives the size {dim.dim_param!r} two values, {sizes[dim.dim_param]} and {size}")
         dim.dim_value = size

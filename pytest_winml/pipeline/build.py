@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from pytest_winml.data.digits import model_path
@@ -11,7 +10,7 @@ from pytest_winml.graph.precision import precision_in
 from pytest_winml.graph.reading import external_files, load_structure, opset, read_io
 from pytest_winml.graph.shapes import fix_shapes
 from pytest_winml.records.artifact import Artifact, ArtifactIO, Provenance
-from pytest_winml.store.files import sha256_of
+from pytest_winml.store.files import sha256_of, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,7 @@ class Builder:
     def __init__(self, folder: Path, rootdir: Path) -> None:
         self._folder = folder
         self._rootdir = rootdir
-        self._made: dict[object, Path] = {}
+        self._made: dict[object, tuple[Path, Model]] = {}
 
     def build(self, case: Case) -> Artifact:
         stages: tuple[str, ...]
@@ -61,12 +60,10 @@ class Builder:
     def _once(self, model: Model, make: Callable[[], ModelProto]) -> Path:
         key = (model.source, id(model.function), tuple(sorted(model.shapes.items())))
         if key not in self._made:
-            import onnx
-
             path = self._folder / f"{len(self._made)}-{model.name}.onnx"
-            onnx.save(make(), os.fspath(path))
-            self._made[key] = path
-        return self._made[key]
+            write_atomically(path, make().SerializeToString())
+            self._made[key] = path, model  # the model too: an id belongs to a function only while it lives
+        return self._made[key][0]
 
     def _describe(self, model: Model, path: Path, stages: tuple[str, ...]) -> Artifact:
         structure = load_structure(path)

@@ -13,7 +13,7 @@ from pytest_winml.providers.libraries import wheel_for
 from pytest_winml.providers.options import check_options
 from pytest_winml.records.base import Record
 from pytest_winml.records.machine import DeviceInfo, EpLibrary
-from pytest_winml.records.target import DEFAULT_SOC, EP_BY_NAME, PREFERENCE, SOC_BY_NAME, Target
+from pytest_winml.records.target import DEFAULT_SOC, EP_BY_NAME, PREFERENCE, SOC_BY_NAME, SOCS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,21 +65,21 @@ def _bind_device(target: Target, seen: Surroundings, version: str | None) -> Bin
     provider = EP_BY_NAME[str(target.ep)].provider
     user = {**target.options, **target.unchecked_options}
     if provider not in seen.providers:
-        raise TargetAbsent(
-            f"{target.spec}: no {provider} in this environment", remedy=_how_to_install(target, seen.host)
-        )
+        raise TargetAbsent(f"no {provider} in this environment", remedy=_how_to_install(target, seen.host))
     index = _device_index(seen.devices, provider, target.device)
     if index is not None:
-        own = _soc_options(target.soc) if target.soc else {}
-        return _binding(target, index, options={**own, **user}, version=version, soc=target.soc)
+        options = {**_soc_options(target.soc), **user}
+        return _binding(target, index, options=options, version=version, soc=_named_soc(target.soc, options))
     if target.spec == "qnn:npu" and seen.host.is_x64:
         return _bind_emulator(target, seen, version)
-    if not any(device.provider == provider for device in seen.devices) and seen.library is None:
+    offers_devices = any(device.provider == provider for device in seen.devices)
+    # ORT always lists DirectML's devices: when there are none, there is no GPU.
+    if target.ep != "dml" and not offers_devices and seen.library is None:
         # A classic build: the EP is compiled in and known by name only. Opening tells whether the device is there.
         named = {"device_type": target.device.upper()} if target.ep == "openvino" else {}
         return _binding(target, None, options={**named, **user}, version=version)
     raise TargetAbsent(
-        f"{target.spec}: {provider} is installed but finds no {target.device.upper()} on this machine",
+        f"{provider} is installed but finds no {target.device.upper()} on this machine",
         remedy=f"run on a machine with that {target.device.upper()} and its driver.",
     )
 
@@ -89,14 +89,12 @@ def _bind_emulator(target: Target, seen: Surroundings, version: str | None) -> B
     provider = EP_BY_NAME["qnn"].provider
     index = next((place for place, device in enumerate(seen.devices) if device.provider == provider), None)
     if index is None:
-        raise TargetAbsent(
-            f"{target.spec}: {provider} offers no device to emulate on", remedy="run `pytest-winml doctor`."
-        )
+        raise TargetAbsent(f"{provider} offers no device to emulate on", remedy="run `pytest-winml doctor`.")
     user = {**target.options, **target.unchecked_options}
     backend = {} if "backend_path" in user or "backend_type" in user else {"backend_type": "htp"}
-    soc = target.soc or DEFAULT_SOC
+    soc = target.soc or (_soc_numbered(user["soc_model"]) if "soc_model" in user else DEFAULT_SOC)
     options = {**backend, **_soc_options(soc), **user}
-    return _binding(target, index, options=options, version=version, soc=soc, emulated=True)
+    return _binding(target, index, options=options, version=version, soc=_named_soc(soc, options), emulated=True)
 
 
 def _binding(
@@ -119,9 +117,20 @@ def _binding(
     )
 
 
-def _soc_options(soc: str) -> dict[str, str]:
+def _soc_options(soc: str | None) -> dict[str, str]:
+    if soc is None:
+        return {}
     known = SOC_BY_NAME[soc]
     return {"soc_model": str(known.soc_model), "htp_arch": str(known.htp_arch)}
+
+
+def _soc_numbered(soc_model: str) -> str | None:
+    return next((soc.name for soc in SOCS if str(soc.soc_model) == soc_model), None)
+
+
+def _named_soc(soc: str | None, options: Mapping[str, str]) -> str | None:
+    """The SoC's name as long as its options are those the EP gets: the user's own may say another."""
+    return soc if _soc_options(soc).items() <= options.items() else None
 
 
 def _device_index(devices: Sequence[DeviceInfo], provider: str, kind: str) -> int | None:
@@ -133,7 +142,8 @@ def _device_index(devices: Sequence[DeviceInfo], provider: str, kind: str) -> in
 
 def _how_to_install(target: Target, host: Host) -> str:
     wheel = wheel_for(str(target.ep))
-    if wheel is not None and not (wheel.ep == "openvino" and not host.is_x64):
+    has_wheel = host.system != "darwin" and (host.is_x64 or target.ep != "openvino")
+    if wheel is not None and has_wheel:
         return f'pip install "pytest-winml[{wheel.ep}]"'
     if host.system == "windows":
         return 'pip install "pytest-winml[windowsml]" on a Windows device that has the EP.'

@@ -120,7 +120,7 @@ def _folders(path: Sequence[str]) -> Iterator[Path]:
 
 
 def _runtimes_in(folder: Path) -> Iterator[Distribution]:
-    from importlib.metadata import distributions  # noqa: PLC0415  # light until somebody asks
+    from importlib.metadata import distributions  # light until somebody asks
 
     for name in RUNTIME_NAMES:
         for installed in distributions(name=name, path=[str(folder)]):

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Literal
 
 from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.records.machine import Environment, PowerState
@@ -18,6 +19,8 @@ PACKAGES_THAT_MATTER = (
 )  # fmt: skip
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _CPU_INFO = Path("/proc/cpuinfo")
+# psutil answers None where the machine does not tell.
+_POWER_SOURCES: dict[bool | None, Literal["mains", "battery"]] = {True: "mains", False: "battery"}
 
 
 def read_environment() -> Environment:
@@ -32,7 +35,7 @@ def read_environment() -> Environment:
         logical_cpus=os.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
         python=platform.python_version(),
-        runtime=" + ".join(f"{one.name} {one.version}" for one in runtime.distributions) or None,
+        runtime=" + ".join(map(str, runtime.distributions)) or None,
         packages=_versions(),
         power=_power(),
     )
@@ -72,7 +75,7 @@ def _power() -> PowerState:
     if battery is None:
         return PowerState(governor=governor)
     return PowerState(
-        source="mains" if battery.power_plugged else "battery",
+        source=_POWER_SOURCES.get(battery.power_plugged),
         battery_percent=float(battery.percent),
         governor=governor,
     )

@@ -7,6 +7,7 @@ import importlib.metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_winml.providers.host import Host, this_host
 from pytest_winml.providers.windowsml import catalog_libraries
 from pytest_winml.records.base import Record
 from pytest_winml.records.machine import EpLibrary
@@ -49,12 +50,14 @@ def find_libraries(
     allow_download: bool = False,
     timeout_s: float = 300.0,
     catalog: Callable[..., CatalogScan] = catalog_libraries,
+    host: Host | None = None,
 ) -> LibrarySearch:
     """Looks in every source; nothing is loaded or registered here."""
     found: list[EpLibrary] = [
         EpLibrary(ep=ep, path=str(Path(path).absolute()), origin="user") for ep, path in user_paths.items()
     ]
     notes: list[str] = []
+    host = host or this_host()
     for wheel in PLUGIN_WHEELS:
         try:
             version = importlib.metadata.version(wheel.distribution)
@@ -66,13 +69,15 @@ def find_libraries(
             notes.append(f"{wheel.distribution} {version} does not tell its library: {error}")
             continue
         found.append(EpLibrary(ep=wheel.ep, path=str(Path(path).absolute()), origin="wheel", version=version))
+    if host.system != "windows":
+        return LibrarySearch(libraries=tuple(found), notes=tuple(notes))
     scan = catalog(allow_download=allow_download, timeout_s=timeout_s)
     if scan.problem:
         notes.append(scan.problem)
     for entry in scan.entries:
-        if entry.ep_name not in _EP_OF_PROVIDER:
+        if entry.ep_name is not None and entry.ep_name not in _EP_OF_PROVIDER:
             continue
-        if entry.ready and entry.library_path:
+        if entry.ep_name is not None and entry.ready and entry.library_path:
             found.append(
                 EpLibrary(
                     ep=_EP_OF_PROVIDER[entry.ep_name],
@@ -82,7 +87,8 @@ def find_libraries(
                 )
             )
         elif entry.problem:
-            notes.append(f"{entry.ep_name} {entry.version} in the Windows ML catalog: {entry.problem}")
+            # The problem names the EP; a version is there only once the EP is installed.
+            notes.append(f"Windows ML catalog: {entry.problem}")
     return LibrarySearch(libraries=tuple(found), notes=tuple(notes))
 
 

@@ -54,11 +54,13 @@ def _check_value(ep: str, name: str, value: str, option: KnownOption, version: s
         raise UsageProblem(
             f"option {name!r} of {ep} does not take {value!r}", remedy=f"use {', '.join(option.values)}."
         )
-    if option.whole_number and not re.fullmatch(r"-?\d+", value):
+    if option.whole_number and not re.fullmatch(r"-?[0-9]+", value):
         raise UsageProblem(f"option {name!r} of {ep} takes a whole number, not {value!r}")
     if option.since and version and _release(version) < _release(option.since):
         raise UsageProblem(f"option {name!r} needs {ep} {option.since}; {version} is installed and would ignore it")
 
 
 def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    """The first three numbers, so that `2.7` and `2.7.0` are the same."""
+    major, minor, patch = ([int(part) for part in re.findall(r"\d+", version)] + [0, 0, 0])[:3]
+    return major, minor, patch

@@ -157,7 +157,7 @@ def _import_binding(platform: str = sys.platform) -> Binding:
             native=False,
         )
     try:
-        import windowsml  # noqa: PLC0415  # its DLL exists on Windows only
+        import windowsml  # its DLL exists on Windows only
     except ImportError as error:
         raise _RefusedError(
             f"the package windowsml cannot be imported ({_told(error)}); "
@@ -189,16 +189,17 @@ class _Scan:
         name = version = family = path = problem = None
         try:
             name = _ask("its name cannot be read", lambda: provider.name)
-            version = _ask("its version cannot be read", lambda: provider.version)
             family = _ask("its package cannot be read", lambda: provider.package_family_name)
+            version = _version(provider)
             self._make_ready(name, provider)
-            # Asked only now: there is no path before an EP is ready.
+            # Before an EP is ready there is no path, and before it is installed no version either.
+            version = _version(provider)
             path = _ask("its library path cannot be read", lambda: provider.library_path)
             if not path:
                 problem = "it says it is ready and names no library; repair its package in Settings > Apps"
         except _RefusedError as refusal:
             problem = str(refusal)
-        # What a package does not have yet, such as a version before it is installed, the binding calls "".
+        # The binding says "" for what it does not know.
         return CatalogEntry(
             ep_name=name or None,
             version=version or None,
@@ -284,6 +285,10 @@ class _Scan:
         threading.Thread(
             target=_close_all, args=(self._disobedient, catalog), name="windowsml-close", daemon=True
         ).start()
+
+
+def _version(provider: CatalogProvider) -> str:
+    return _ask("its version cannot be read", lambda: provider.version)
 
 
 def _state(provider: CatalogProvider) -> str:

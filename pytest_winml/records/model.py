@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
@@ -37,11 +38,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
                 remedy="use letters, digits and . _ + - in name=.",
             )
         for tensor, shape in self.shapes.items():
-            if not all(isinstance(size, int) and size > 0 for size in shape):
+            if not isinstance(shape, tuple) or not all(isinstance(size, int) and size > 0 for size in shape):
                 raise UsageProblem(f"model {self.name!r}: shape {shape!r} of {tensor!r} must be positive whole numbers")
         for tensor, limits in self.ranges.items():
-            if len(limits) != 2 or not limits[0] <= limits[1]:  # noqa: PLR2004 - low and high
-                raise UsageProblem(f"model {self.name!r}: range {limits!r} of {tensor!r} must be (low, high)")
+            if not _is_range(limits):
+                raise UsageProblem(
+                    f"model {self.name!r}: range {limits!r} of {tensor!r} must be (low, high), two finite numbers"
+                )
 
     @property
     def id(self) -> str:
@@ -62,7 +65,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             kind="onnx",
             name=name or _safe(PurePath(source.replace("\\", "/")).stem),
             source=source,
-            shapes={key: tuple(value) for key, value in (shapes or {}).items()},
+            shapes={key: _as_shape(value) for key, value in (shapes or {}).items()},
             ranges=dict(inputs or {}),
         )
 
@@ -76,6 +79,19 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     def embedded(cls, name: str) -> Model:
         """One of the trained models inside this package: `digits-cnn`, `digits-vit`."""
         return cls(kind="embedded", name=name, source=name)
+
+
+def _as_shape(value: Any) -> Any:
+    """A list is as good as a tuple; anything else is left for the check to name."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is_range(limits: object) -> bool:
+    if not isinstance(limits, tuple | list) or len(limits) != 2:  # noqa: PLR2004 - low and high
+        return False
+    low, high = limits
+    numbers = isinstance(low, int | float) and isinstance(high, int | float)
+    return numbers and math.isfinite(low) and math.isfinite(high) and low <= high
 
 
 def _safe(stem: str) -> str:

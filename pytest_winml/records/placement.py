@@ -28,6 +28,11 @@ class FallbackNode(Record, frozen=True, kw_only=True):
     reason: str | None = None
     reason_source: ReasonSource | None = None
 
+    def __repr__(self) -> str:
+        """Short, since pytest shows it where an assertion about placement fails."""
+        where = self.ep.removesuffix("ExecutionProvider")
+        return f"<{self.op_type} {self.name!r} on {where}: {self.reason or 'the EP gives no reason'}>"
+
 
 class Placement(Record, frozen=True, kw_only=True):
     """Nodes on the target, nodes elsewhere, and the boundary Q/DQ that an EP leaves to the CPU by design."""

@@ -25,6 +25,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str | None = None
 
     def __post_init__(self) -> None:
+        if self.opset is not None and (type(self.opset) is not int or self.opset < 1):
+            raise UsageProblem(f"opset={self.opset!r} is no opset", remedy="write a whole number such as 17.")
         if self.exporter not in EXPORTERS:
             raise unknown_name("exporter", self.exporter, EXPORTERS)
         if self.precision not in PRECISIONS:
@@ -38,6 +40,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     remedy=f"name single optimizations as a tuple: optimize=({self.optimize!r},).",
                 )
         else:
+            if not isinstance(self.optimize, tuple | list) or not all(isinstance(one, str) for one in self.optimize):
+                raise UsageProblem(f"optimize={self.optimize!r} is neither a word nor a tuple of names")
+            if not self.optimize:
+                raise UsageProblem("optimize=() names no optimization", remedy='write optimize="none".')
             names = tuple(name.replace("-", "_") for name in self.optimize)
             msgspec.structs.force_setattr(self, "optimize", names)
 

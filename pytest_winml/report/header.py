@@ -17,7 +17,7 @@ def header_lines(runtime: str, availabilities: Sequence[Availability]) -> list[s
 
 
 def target_line(one: Availability) -> str:
-    """`qnn:npu runs emulated (HTP emulator 2.7.0 for Snapdragon X Elite): no times`."""
+    """`qnn:npu native (EP 2.7.0)`, or how else it is met. One line: a log's tail is for the test that fails."""
     name = one.target if one.resolved in (one.target, None) else f"{one.target} → {one.resolved}"
     version = f" {one.ep_version}" if one.ep_version else ""
     if one.mode == "emulated":
@@ -25,4 +25,5 @@ def target_line(one: Availability) -> str:
         return f"{name} EMULATED on this host (HTP emulator{version}, {product}): its times mean nothing"
     if one.mode == "native":
         return f"{name} native" + (f" (EP{version})" if version else "")
-    return f"{name} {one.mode}: {one.reason}"
+    reason = next(iter(one.reason.splitlines()), "no reason given")
+    return f"{name} {one.mode}: {reason}"

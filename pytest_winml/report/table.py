@@ -36,10 +36,18 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Breaks at spaces, and inside a word only when the word alone is too long."""
+    """Breaks at spaces, and inside a word only when the word alone is too long. Line breaks and indents stay."""
+    return [line for paragraph in text.splitlines() or [""] for line in _wrap_paragraph(paragraph, width)]
+
+
+def _wrap_paragraph(text: str, width: int) -> list[str]:
+    body = text.lstrip(" ")
+    indent = " " * (len(text) - len(body))
+    if body and 0 < len(indent) < width:
+        return [indent + line for line in _wrap_paragraph(body, width - len(indent))]
     lines: list[str] = []
     line = ""
-    for word in text.split(" "):
+    for word in body.split(" "):
         rest = word
         while len(rest) > width:
             if line:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _HEADER = ("model", "recipe", "target", "runs", "placement", "outcome")
 _WORST_FIRST: tuple[Outcome, ...] = ("error", "failed", "xpassed", "skipped", "xfailed", "passed")
 _SHOWN_NODES = 3
+_EMULATED = "emulated: placement and arithmetic are the NPU's own; times are not, and none is reported."
 _WIDEST = 140
 
 
@@ -26,19 +27,23 @@ def summary_lines(report: RunReport, width: int) -> list[str]:
         return ["no winml item finished"]
     width = min(width, _WIDEST)
     groups = _group(report.items)
-    lines = table_lines(_HEADER, [_case_row(group) for group in groups], width)
+    host = report.started.environment
+    lines = wrap(f"{host.runtime or 'no ONNX Runtime'} on {host.os} {host.machine}, {host.cpu}", width)
+    lines += ["", *table_lines(_HEADER, [_case_row(group) for group in groups], width)]
     lines += _skips(report.items, width)
     if any(item.availability and item.availability.mode == "emulated" for item in report.items):
-        lines += ["", "emulated: placement and arithmetic are the NPU's own, times are not and are never reported."]
+        lines += ["", *wrap(_EMULATED, width)]
     return lines
 
 
 def _group(items: Iterable[ItemFinished]) -> list[list[ItemFinished]]:
-    """Items of one case together; cases with the worst outcome first, then in the order they ran."""
+    """Items of one case together; cases with the worst outcome first, then by id, whatever order they ran in."""
     by_case: dict[str, list[ItemFinished]] = defaultdict(list)
     for item in items:
         by_case[item.case.id].append(item)
-    return sorted(by_case.values(), key=lambda group: min(_WORST_FIRST.index(item.outcome) for item in group))
+    return sorted(
+        by_case.values(), key=lambda group: (min(_WORST_FIRST.index(item.outcome) for item in group), group[0].case.id)
+    )
 
 
 def _case_row(group: Sequence[ItemFinished]) -> tuple[str, ...]:
@@ -59,8 +64,8 @@ def _case_row(group: Sequence[ItemFinished]) -> tuple[str, ...]:
 
 def _target_cell(item: ItemFinished) -> str:
     resolved = item.availability.resolved if item.availability else None
-    spec = item.case.target.spec
-    return spec if resolved in (None, spec) else f"{spec} → {resolved}"
+    target = item.case.target
+    return target.id if resolved in (None, target.spec) else f"{target.id} → {resolved}"
 
 
 def _outcome_cell(group: Sequence[ItemFinished]) -> str:

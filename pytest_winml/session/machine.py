@@ -184,9 +184,9 @@ def _unusable(target: Target, answers: list[Availability]) -> Availability:
     chosen = broken or answers
     if len(chosen) == 1:
         return chosen[0]
-    reasons = "; ".join(answer.reason for answer in chosen)
+    reasons = "; ".join(f"{answer.target}: {answer.reason}" for answer in chosen)
     remedies = list(dict.fromkeys(answer.remedy for answer in chosen if answer.remedy))
-    return _not_usable(target, chosen[0].mode, f"no usable EP for {target.spec}: {reasons}", " Or: ".join(remedies))
+    return _not_usable(target, chosen[0].mode, f"no usable EP for {target.spec} ({reasons})", " Or: ".join(remedies))
 
 
 def _not_usable(target: Target, mode: str, reason: str, remedy: str) -> Availability:

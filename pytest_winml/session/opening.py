@@ -100,7 +100,7 @@ def _not_taken(binding: Binding, log: str) -> Exception:
     device = binding.target.device.upper()
     if f"Device {device} is not available" in log:
         return TargetAbsent(
-            f"{binding.target.spec}: the EP finds no {device} on this machine",
+            f"{binding.provider} is installed but finds no {device} on this machine",
             remedy=f"run on a machine with that {device} and its driver.",
         )
     return TargetBroken(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_winml.errors import InfrastructureError
+from pytest_winml.errors import InfrastructureError, WinmlError
 from pytest_winml.records.report import (
     SCHEMA_VERSION,
     ItemFinished,
@@ -21,6 +21,15 @@ from pytest_winml.records.report import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+
+_UPDATE = "update pytest-winml."
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    """Of any entry, the one field that is read whatever else a later schema holds."""
+
+    schema_version: int = 0
 
 
 class Journal:
@@ -37,7 +46,12 @@ class Journal:
             ) from error
 
     def append(self, entry: JournalEntry) -> None:
-        self._file.write(msgspec.json.encode(entry) + b"\n")
+        try:
+            self._file.write(msgspec.json.encode(entry) + b"\n")
+        except OSError as error:
+            raise InfrastructureError(
+                f"the journal {self.path} cannot be written ({error})", remedy="check the space on its disk."
+            ) from error
 
     def close(self) -> None:
         if not self._file.closed:
@@ -48,18 +62,40 @@ class Journal:
 def read_journal(path: Path) -> tuple[JournalEntry, ...]:
     """Every whole line; a last line that was cut short by a kill is left out, a broken one before it is an error."""
     decoder = msgspec.json.Decoder(JournalEntry)
-    lines = path.read_bytes().split(b"\n")
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InfrastructureError(f"the journal {path} cannot be read ({error})") from error
     complete, rest = lines[:-1], lines[-1]
-    entries = []
+    entries: list[JournalEntry] = []
     for number, line in enumerate(complete, start=1):
         try:
             entries.append(decoder.decode(line))
-        except msgspec.DecodeError as error:
+        except _NOT_AN_ENTRY as error:
+            _refuse_newer(_version_in(line))
             raise InfrastructureError(f"{path}, line {number}: not a journal entry ({error})") from error
     if rest:
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(*_NOT_AN_ENTRY):
             entries.append(decoder.decode(rest))
     return tuple(entries)
+
+
+# Not JSON or not this schema; not UTF-8; a value that its record refuses.
+_NOT_AN_ENTRY = (msgspec.DecodeError, UnicodeDecodeError, WinmlError)
+
+
+def _version_in(line: bytes) -> int:
+    try:
+        return msgspec.json.decode(line, type=_Versioned).schema_version
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 0
+
+
+def _refuse_newer(schema_version: int) -> None:
+    if schema_version > SCHEMA_VERSION:
+        raise InfrastructureError(
+            f"the journal has schema {schema_version}; this version reads up to {SCHEMA_VERSION}", remedy=_UPDATE
+        )
 
 
 def compose(entries: Iterable[JournalEntry]) -> RunReport:
@@ -77,9 +113,5 @@ def compose(entries: Iterable[JournalEntry]) -> RunReport:
                 finished = entry
     if started is None:
         raise InfrastructureError("a journal without its first entry says nothing about a run")
-    if started.schema_version > SCHEMA_VERSION:
-        raise InfrastructureError(
-            f"the journal has schema {started.schema_version}; this version reads up to {SCHEMA_VERSION}",
-            remedy="update pytest-winml.",
-        )
+    _refuse_newer(started.schema_version)
     return RunReport(started=started, items=tuple(items.values()), finished=finished)

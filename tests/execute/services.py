@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -17,6 +18,7 @@ from pytest_winml.errors import BuildError, TargetAbsent
 from pytest_winml.execute import log, wire
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -54,7 +56,7 @@ class Obedient:
         return os.getpid()
 
     def place(self) -> Place:
-        import json  # noqa: PLC0415 - the point is which one this is
+        import json
 
         modules = tuple(str(module.__file__) for module in (msgspec, json))
         return Place(str(self._directory), str(self._log_path), str(self._directory.cwd()), modules)
@@ -152,19 +154,19 @@ class Noisy(Obedient):
 
     def garbage(self, argument: Text) -> Text:
         os.write(1, bytes(range(256)))
-        os.write(2, wire.PREAMBLE + b"WML\x01\xff\xff\xff\xff")
+        os.write(2, wire.PREAMBLE + b"WML\x01\xff\xff\xff\xff\n")
         print("\ud83d not text")
         return argument
 
     def write_everywhere(self, argument: Payload) -> None:
-        for fd in range(3, 32):
-            try:
+        for fd in _foreign_descriptors():
+            with contextlib.suppress(OSError):
                 os.write(fd, argument.data)
-            except OSError:
-                continue
 
     def close_everything(self) -> None:
-        os.closerange(3, 32)
+        for fd in _foreign_descriptors():
+            with contextlib.suppress(OSError):
+                os.close(fd)
         time.sleep(600)
 
 
@@ -193,6 +195,11 @@ class Closing(Obedient):
 class ClosingForEver(Obedient):
     def close(self) -> None:
         time.sleep(600)
+
+
+def _foreign_descriptors() -> Iterator[int]:
+    """Downwards: on Windows, touching the requests stops whoever does it until the thread that reads them is done."""
+    return iter(range(31, 2, -1))
 
 
 def _start_grandchild(pid_file: str) -> None:

@@ -96,7 +96,7 @@ def test_a_provider_that_is_not_installed_is_downloaded_with_permission() -> Non
     world = World([Spec(state=EpReadyState.NotPresent, progress=(30.0,))])
     entry = only_entry(scan(world, allow_download=True))
     assert entry.ready
-    assert entry.library_path == Spec().path
+    assert (entry.version, entry.library_path) == (Spec().version, Spec().path), "both are known only afterwards"
 
 
 def test_a_download_that_takes_too_long_is_cancelled_closed_and_said() -> None:

@@ -1,0 +1,108 @@
+"""What a test holds: the case, its artifact, its placement, its session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.platforms import needs_qnn, needs_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+pytestmark = needs_runtime
+
+
+def test_the_fixtures_give_what_their_names_say(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+@pytest.mark.winml(model=CNN, target="cpu")
+def test_artifact(winml_artifact, winml):
+    assert winml_artifact == winml.artifact()
+    assert winml_artifact.path.is_file()
+    assert winml_artifact.provenance.precision == "fp32"
+    (image,) = winml_artifact.io.inputs
+    assert (image.name, image.dtype, image.shape, image.low, image.high) == ("image", "float32", (1, 1, 8, 8), 0, 1)
+
+@pytest.mark.winml(model=CNN, target="cpu")
+def test_session(winml_session):
+    outputs = winml_session.run()
+    assert outputs["logits"].shape == (1, 10)
+    assert (winml_session.run()["logits"] == outputs["logits"]).all(), "made-up inputs are seeded"
+    assert winml_session.placement.on_target
+
+@pytest.mark.winml(model=CNN, target="cpu")
+def test_placement(winml):
+    assert not winml.emulated
+    assert winml.placement().fallback_nodes == ()
+    with winml.session() as session:
+        assert session.run()["logits"].shape == (1, 10)
+""")
+    project.runpytest().assert_outcomes(passed=3)
+
+
+@needs_qnn
+def test_a_failed_placement_assertion_lists_nodes_and_reasons(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+from tests.models import conv_relu_matmul
+
+HARDMAX = Model.build("hardmax", lambda: conv_relu_matmul(middle="Hardmax"))
+
+@pytest.mark.winml(model=HARDMAX, recipe=Recipe(optimize="none", precision="fp32"), target="qnn:npu")
+def test_a(winml):
+    assert winml.placement().fallback_nodes == ()
+""")
+    result = project.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*1 node not on the target:",
+            "*Hardmax 'middle' on CPU: Operators of type `Hardmax` are not supported by QNN EP*",
+            "*hardmax*fp32*qnn:npu*emulated*7 of 8 nodes*",
+        ]
+    )
+
+
+@needs_qnn
+def test_a_session_with_nothing_on_its_target_is_refused(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+from pytest_winml import NotOnTarget
+from tests.models import only
+
+ONLY = Model.build("only", lambda: only("Hardmax"))
+
+@pytest.mark.winml(model=ONLY, recipe=Recipe(optimize="none", precision="fp32"), target="qnn:npu")
+def test_a(winml):
+    with pytest.raises(NotOnTarget, match="took none of the 1 nodes"), winml.session():
+        raise AssertionError("never reached")
+    assert winml.placement().target_nodes == ()
+""")
+    project.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_recipe_that_cannot_be_built_fails_with_what_to_use(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+from tests.models import only
+
+@pytest.mark.winml(model=Model.build("one", lambda: only("Relu")), recipe=Recipe(precision="w8a8"), target="cpu")
+def test_a(winml_session): ...
+""")
+    result = project.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*BuildError: model 'one'*", '*Recipe(optimize="none", precision="fp32")*'])
+
+
+def test_a_relative_path_starts_at_the_rootdir(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+FILE = Model.onnx("models/relu.onnx")
+
+@pytest.mark.winml(model=FILE, recipe=Recipe(optimize="none", precision="fp32"), target="cpu")
+def test_a(winml_session):
+    assert winml_session.run()["y"].shape == (1, 8)
+""")
+    from tests.models import only, save
+
+    (project.path / "models").mkdir()
+    save(only("Relu"), project.path / "models" / "relu.onnx")
+    project.mkdir("elsewhere")
+    project.runpytest("--rootdir", str(project.path)).assert_outcomes(passed=1)
