@@ -108,7 +108,7 @@ def manifest() -> Manifest:
 
 
 def _images(file: str) -> ImageSet:
-    import numpy as np  # noqa: PLC0415 - naming the embedded models must not cost numpy
+    import numpy as np
 
     try:
         # Opened here because numpy leaves a broken archive open, and Windows then cannot replace it.

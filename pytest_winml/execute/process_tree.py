@@ -11,34 +11,47 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
 
     import psutil
 
 _TICK_S = 0.01
 
 
-def kill_tree(process: subprocess.Popen[bytes], patience_s: float) -> tuple[int, ...]:
+def has_exited(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended, without burying it: as long as it lies there, the number of its group is nobody else's."""
+    if process.returncode is not None:
+        return True
+    if sys.platform != "win32" and hasattr(os, "waitid"):
+        with contextlib.suppress(ChildProcessError):  # somebody else has waited for it
+            return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return process.poll() is not None
+
+
+def wait_exit(process: subprocess.Popen[bytes], limit_s: float) -> bool:
+    return _wait(lambda: has_exited(process), limit_s)
+
+
+def kill_tree(process: subprocess.Popen[bytes], limit_s: float) -> tuple[int, ...]:
     """Kill `process` and its descendants; the ids of those that do not die, for a driver can hold a process for ever.
 
-    Descendants are listed before their parent dies, since they are nobody's children after it. A process that is dead
-    already has left its group behind on POSIX, and its job (see `confine_windows`) has ended with it on Windows.
+    Descendants are listed before their parent dies, since they are nobody's children after it. A process that has
+    exited has left its group behind on POSIX; on Windows its job (see `confine_windows`) has ended with it.
     """
     import psutil
 
     descendants: list[psutil.Process] = []
-    if process.poll() is None:
+    if process.returncode is None:
         with contextlib.suppress(psutil.Error):
             descendants = psutil.Process(process.pid).children(recursive=True)
+        if sys.platform != "win32":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         process.kill()
-    if sys.platform != "win32":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
     for descendant in descendants:
         with contextlib.suppress(psutil.Error):
             descendant.kill()
-    deadline = time.monotonic() + patience_s
-    while _running(process, descendants) and time.monotonic() < deadline:
-        time.sleep(_TICK_S)
+    _wait(lambda: not _running(process, descendants), limit_s)
     return _running(process, descendants)
 
 
@@ -52,3 +65,10 @@ def _running(process: subprocess.Popen[bytes], descendants: list[psutil.Process]
             if descendant.is_running() and descendant.status() != psutil.STATUS_ZOMBIE:
                 running.append(descendant.pid)
     return tuple(running)
+
+
+def _wait(condition: Callable[[], bool], limit_s: float) -> bool:
+    deadline = time.monotonic() + limit_s
+    while not (fulfilled := condition()) and time.monotonic() < deadline:
+        time.sleep(_TICK_S)
+    return fulfilled

@@ -11,7 +11,6 @@ Every way in which native code can misbehave is one class of error: `WorkerCrash
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 import threading
 import time
@@ -24,7 +23,7 @@ import msgspec
 from pytest_winml import errors, units
 from pytest_winml.execute import exit_status, launch, log, wire
 from pytest_winml.execute.channel import Channel
-from pytest_winml.execute.process_tree import kill_tree
+from pytest_winml.execute.process_tree import has_exited, kill_tree, wait_exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,7 +90,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return self._ended is None and self._process.poll() is None
+        return self._ended is None and not has_exited(self._process)
 
     def call(self, method: str, argument: msgspec.Struct | None, result: type[T], *, timeout_s: float) -> T:
         """The result of one method of the service; its own `WinmlError` if it raised one."""
@@ -125,8 +124,7 @@ class Worker:
     def _ask_to_end(self) -> None:
         if self.alive:
             self._channel.send(wire.encode(wire.Close()))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_POLITE_S)
+            wait_exit(self._process, _POLITE_S)
 
     def _request(self, method: str, argument: msgspec.Struct | None) -> bytes:
         self._last_id += 1
@@ -146,9 +144,9 @@ class Worker:
 
     def _await_start(self, call: _Call) -> None:
         if self._ended is not None:
-            raise errors.WorkerCrashed(f"{self._name} cannot run {call.method}: {self._ended}")
+            raise errors.WorkerError(f"{self._name} cannot run {call.method}: {self._ended}")
         if self._started:
-            if self._process.poll() is not None:
+            if has_exited(self._process):
                 raise self._gone(call, f"before {call.method}")
             return
         answer = self._receive(wire.START_ID, call)
@@ -168,7 +166,7 @@ class Worker:
     def _await_frame(self, call: _Call) -> bytes:
         while True:
             # Looked at before the inbox: what a dead child has sent is in the pipe already.
-            exited = self._process.poll() is not None
+            exited = has_exited(self._process)
             left_s = max(0.0, call.deadline - time.monotonic())
             try:
                 item = self._channel.inbox.get(timeout=_LAST_WORDS_S if exited else min(_TICK_S, left_s))
@@ -205,13 +203,13 @@ class Worker:
 
     def _gone(self, call: _Call, when: str | None = None) -> errors.WorkerError:
         """The error for a child whose answers have ended."""
-        try:
-            status = self._process.wait(_GOING_S)
-        except subprocess.TimeoutExpired:
+        if not wait_exit(self._process, _GOING_S):
             return self._garbled(call, "it closed the channel and went on running")
         if self._ended is not None:
-            return errors.WorkerCrashed(f"{self._name} cannot finish {call.method}: {self._ended}")
+            return errors.WorkerError(f"{self._name} cannot finish {call.method}: {self._ended}")
         when = when or (f"in {call.method}" if self._started else f"while it started for {call.method}")
+        self._end(f"it died {when}")
+        status = self._process.returncode
         return self._lost(
             errors.WorkerCrashed,
             f"{self._name} died {when} without an answer: {exit_status.describe(status)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -42,7 +42,7 @@ def load_structure(path: Path) -> onnx.ModelProto:
 def external_files(model: onnx.ModelProto, folder: Path) -> tuple[Path, ...]:
     """The files that hold a model's weights, in a stable order. A location outside `folder` is refused."""
     locations = {
-        entry.value
+        _text(entry.value, "the location of external data")
         for tensor in _all_tensors(model)
         if tensor.data_location == onnx.TensorProto.EXTERNAL
         for entry in tensor.external_data
@@ -60,6 +60,13 @@ def _inside(folder: Path, location: str) -> Path:
     if not path.is_file():
         raise ModelError(f"external data {location!r} is missing from {folder}", remedy="put it beside the model.")
     return path
+
+
+def _text(value: Any, what: str) -> str:
+    """Protobuf gives bytes where a string of the file is not UTF-8."""
+    if isinstance(value, str):
+        return value
+    raise ModelError(f"{what} is not UTF-8: {value!r}", remedy="export or download the model again.")
 
 
 def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -94,13 +101,16 @@ def read_io(model: onnx.ModelProto) -> ArtifactIO:
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    name = _text(value.name, "the name of an input or output")
     if not value.type.HasField("tensor_type"):
         raise ModelError(
             f"{value.name!r} is not a tensor", remedy="models with sequence or map inputs cannot be run here."
         )
     tensor = value.type.tensor_type
     dimensions = (
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"unknown_{place}"
+        dim.dim_value
+        if dim.HasField("dim_value")
+        else _text(dim.dim_param, f"a size of {name!r}") or f"unknown_{place}"
         for place, dim in enumerate(tensor.shape.dim)
     )
     try:
@@ -110,7 +120,7 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
             f"{value.name!r} has the element type {tensor.elem_type}, which is none that ONNX defines",
             remedy="export the model again.",
         ) from error
-    return TensorSpec(name=value.name, dtype=dtype, shape=tuple(dimensions))
+    return TensorSpec(name=name, dtype=dtype, shape=tuple(dimensions))
 
 
 def dtype_name(element_type: int) -> str:

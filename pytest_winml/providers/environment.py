@@ -60,11 +60,12 @@ def _cpu_name() -> str:
                 return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
         except OSError:
             return platform.processor()
-    if _CPU_INFO.is_file():
-        for line in _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.lower().startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    else:
+        if _CPU_INFO.is_file():
+            for line in _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines():
+                if line.lower().startswith("model name"):
+                    return line.partition(":")[2].strip()
+        return platform.processor() or platform.machine()
 
 
 def _power() -> PowerState:

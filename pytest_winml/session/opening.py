@@ -119,8 +119,9 @@ def _reasons(binding: Binding, model_path: Path, trace_folder: Path) -> Reasons 
 
 
 def _backend_did_not_load(binding: Binding, log: str) -> TargetBroken:
+    backend = binding.options.get("backend_path") or binding.options.get("backend_type", "the device's own")
     return TargetBroken(
-        f"{binding.target.spec}: the QNN backend did not load, so every node would have run on the CPU",
+        f"{binding.target.spec}: the QNN backend {backend} did not load, so every node would have run on the CPU",
         remedy="check backend_path or backend_type, and install onnxruntime-qnn again.",
         log_tail=log,
     )

@@ -7,7 +7,6 @@ import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def wait_until(condition: Callable[[], bool], *, limit_s: float = 10.0) -> None:
@@ -23,8 +22,3 @@ def is_gone(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
-
-
-def pid_in(path: Path) -> int:
-    wait_until(lambda: path.exists() and path.read_text(encoding="utf-8") != "")
-    return int(path.read_text(encoding="utf-8"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import os
 import signal
@@ -78,6 +77,16 @@ class Obedient:
         print(argument.text)
         return log.read_slice(self._log_path, start)
 
+    def start_grandchild(self) -> int:
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
+
+    def start_detached_grandchild(self) -> int:
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        return subprocess.Popen(command, start_new_session=True).pid
+
+    def annotated_for_readers(self, argument: Text) -> Path | None:
+        return None if argument.text else self._directory
+
     def _hidden(self) -> int:
         return 1
 
@@ -105,11 +114,8 @@ class Failing(Obedient):
 
 
 class Crashing(Obedient):
-    def null_read(self) -> None:
-        ctypes.string_at(0)
-
-    def segmentation_fault(self) -> None:
-        faulthandler._sigsegv()  # type: ignore[attr-defined]
+    def read_null(self) -> None:
+        faulthandler._read_null()  # type: ignore[attr-defined]
 
     def abort(self) -> None:
         os.write(2, b"terminate called after throwing an instance of 'Ort::Exception'\n")
@@ -121,18 +127,10 @@ class Crashing(Obedient):
     def stop_python(self) -> None:
         sys.exit(7)
 
-    def crash_with_grandchild(self, argument: Text) -> None:
-        _start_grandchild(argument.text)
-        faulthandler._sigsegv()  # type: ignore[attr-defined]
-
 
 class Hanging(Obedient):
     def hang(self) -> None:
         os.write(1, b"about to hang\n")
-        time.sleep(600)
-
-    def hang_with_grandchild(self, argument: Text) -> None:
-        _start_grandchild(argument.text)
         time.sleep(600)
 
     def ignore_everything(self) -> None:
@@ -200,9 +198,3 @@ class ClosingForEver(Obedient):
 def _foreign_descriptors() -> Iterator[int]:
     """Downwards: on Windows, touching the requests stops whoever does it until the thread that reads them is done."""
     return iter(range(31, 2, -1))
-
-
-def _start_grandchild(pid_file: str) -> None:
-    grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    with open(pid_file, "w", encoding="utf-8") as file:  # noqa: PTH123 - as short as native code
-        file.write(str(grandchild.pid))

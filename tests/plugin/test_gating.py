@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -104,11 +104,11 @@ def test_two_runtimes_in_one_environment_are_named_and_fail(
 
 
 def test_a_bare_device_records_what_it_resolved_to(
-    suite: Callable[[str], pytest.Pytester], report: Callable[[], dict[str, object]]
+    suite: Callable[[str], pytest.Pytester], report: Callable[[], dict[str, Any]]
 ) -> None:
     project = suite('@pytest.mark.winml(model=CNN, target="npu")\ndef test_a(winml):\n    winml.placement()\n')
     project.runpytest()
-    (item,) = report()["items"]  # type: ignore[misc]
+    (item,) = report()["items"]
     availability = item["availability"]
     assert availability["target"] == "npu"
     assert availability["resolved"] in (None, "qnn:npu")

@@ -32,9 +32,9 @@ def fresh(tmp_path: Path) -> Iterator[WorkerPool]:
 @needs_qnn
 def test_a_wrong_backend_path_is_an_error_with_the_loaders_words(machine: Machine) -> None:
     target = Target("qnn:npu", options={"backend_path": "no_such_backend_library"})
-    with pytest.raises(TargetBroken, match="the QNN backend did not load") as caught:
+    with pytest.raises(TargetBroken, match="QNN backend no_such_backend_library did not load") as caught:
         machine.open(target, W8A16)
-    assert "no_such_backend_library" in str(caught.value.log_tail)
+    assert "Unable to load backend" in str(caught.value.log_tail)
 
 
 @needs_qnn
