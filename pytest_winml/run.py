@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from pytest_winml.errors import WinmlError, unknown_name
+from pytest_winml.errors import WinmlError, WorkerError, unknown_name
 from pytest_winml.execute.pool import WorkerPool
 from pytest_winml.keys import FAILURE, PHASES, RUNNER
 from pytest_winml.options import read_settings
@@ -40,11 +40,12 @@ def start(config: pytest.Config) -> WinmlRun:
 
 
 class WinmlRun:
-    """Registered when there is something to run. Its workers and files live until pytest ends."""
+    """Registered when there is something to run. Workers and files go when pytest ends; logs of lost workers stay."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self.settings = settings
+        self._keep_logs = False  # set when a worker misbehaved: its error names the log
         is_worker = hasattr(config, "workerinput")
         self._reporter = None if is_worker else Reporter(config, settings)
 
@@ -126,6 +127,7 @@ class WinmlRun:
             _fail_a_required_skip(report, runner.case)
         if call.excinfo is not None:
             item.stash[FAILURE] = call.excinfo.value
+            self._keep_logs |= isinstance(call.excinfo.value, WorkerError)
         item.stash[PHASES].append(report)
         if report.when == "teardown":
             entry = finished_item(item.nodeid, runner, item.stash[PHASES], item.stash.get(FAILURE, None))
@@ -151,7 +153,7 @@ class WinmlRun:
     def pytest_unconfigure(self) -> None:
         if "machine" in self.__dict__:
             self.machine.close()
-        if "_folder" in self.__dict__:
+        if "_folder" in self.__dict__ and not self._keep_logs:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 

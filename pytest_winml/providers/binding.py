@@ -35,12 +35,16 @@ class Binding(Record, frozen=True, kw_only=True):
 
 
 class Surroundings(Record, frozen=True, kw_only=True):
-    """What a process sees: the host, ORT's providers, the devices on offer, the library an EP came from."""
+    """What a process sees: the host, ORT's providers, the devices on offer, the library an EP came from.
+
+    `runtime` is the distribution that ORT is of: a plugin wheel wants the plain one beside it.
+    """
 
     host: Host
     providers: tuple[str, ...]
     devices: tuple[DeviceInfo, ...]
     library: EpLibrary | None
+    runtime: str = "onnxruntime"
 
 
 def bind(target: Target, surroundings: Surroundings, emulate: Emulate) -> Binding:
@@ -65,7 +69,7 @@ def _bind_device(target: Target, seen: Surroundings, version: str | None) -> Bin
     provider = EP_BY_NAME[str(target.ep)].provider
     user = {**target.options, **target.unchecked_options}
     if provider not in seen.providers:
-        raise TargetAbsent(f"no {provider} in this environment", remedy=_how_to_install(target, seen.host))
+        raise TargetAbsent(f"no {provider} in this environment", remedy=_how_to_install(target, seen))
     index = _device_index(seen.devices, provider, target.device)
     if index is not None:
         options = {**_soc_options(target.soc), **user}
@@ -140,11 +144,12 @@ def _device_index(devices: Sequence[DeviceInfo], provider: str, kind: str) -> in
     return next(matches, None)
 
 
-def _how_to_install(target: Target, host: Host) -> str:
-    wheel = wheel_for(str(target.ep))
+def _how_to_install(target: Target, seen: Surroundings) -> str:
+    host, wheel = seen.host, wheel_for(str(target.ep))
     has_wheel = host.system != "darwin" and (host.is_x64 or target.ep != "openvino")
     if wheel is not None and has_wheel:
-        return f'pip install "pytest-winml[{wheel.ep}]"'
+        command = f'pip install "pytest-winml[{wheel.ep}]"'
+        return command if seen.runtime == "onnxruntime" else f"{command} in an environment without {seen.runtime}"
     if host.system == "windows":
         return 'pip install "pytest-winml[windowsml]" on a Windows device that has the EP.'
     return "run on a Windows device that has the EP."

@@ -29,10 +29,8 @@ class Reasons:
     def __init__(self, path: Path) -> None:
         self.found = path.is_file()
         self._by_node: dict[tuple[str, str], list[str]] = defaultdict(list)
-        if self.found:
-            trace = msgspec.json.decode(path.read_bytes(), type=_OpTrace)
-            for node in trace.unsupported_nodes:
-                self._by_node[node.node_name, node.op_type].append(node.reason)
+        for node in _read(path).unsupported_nodes if self.found else ():
+            self._by_node[node.node_name, node.op_type].append(node.reason)
 
     def take(self, name: str, op_type: str) -> str | None:
         """The next reason given for such a node; a named node's reason is the same however often it is asked."""
@@ -40,3 +38,11 @@ class Reasons:
         if not reasons:
             return None
         return reasons[0] if name or len(reasons) == 1 else reasons.pop(0)
+
+
+def _read(path: Path) -> _OpTrace:
+    """A trace of another schema gives no reasons; that the EP gives none is then what the placement says."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_OpTrace)
+    except msgspec.DecodeError:
+        return _OpTrace()

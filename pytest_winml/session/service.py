@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_winml.errors import RunFailed, SessionError, TargetAbsent, TargetBroken, WinmlError
 from pytest_winml.execute.log import current_offset, read_slice
 from pytest_winml.providers.binding import Surroundings, bind
+from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.providers.host import this_host
 from pytest_winml.providers.libraries import LibrarySearch, find_libraries
 from pytest_winml.providers.registry import Registry
@@ -129,6 +130,7 @@ class SessionService:
             providers=registry.providers(),
             devices=tuple(info for info, _ in offered),
             library=library,
+            runtime=next((one.name for one in runtime_install().distributions), "onnxruntime"),
         )
         binding = bind(target, surroundings, settings.emulate)
         return binding, None if binding.device_index is None else offered[binding.device_index][1]

@@ -100,7 +100,7 @@ class Failing(Obedient):
 
     def foreign(self, argument: Text) -> None:
         os.write(2, b"native words\n")
-        raise ZeroDivisionError(argument.text)
+        raise ZeroDivisionError("\udcff " + argument.text)
 
     def unencodable(self) -> object:
         return self

@@ -98,7 +98,7 @@ def test_any_bytes_are_a_model_or_a_model_error(tmp_path: Path, content: bytes) 
     read_all(path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=500)
 @given(place=st.integers(0, 400), new=st.binary(min_size=1, max_size=4))
 def test_a_model_with_a_few_other_bytes_is_a_model_or_a_model_error(tmp_path: Path, place: int, new: bytes) -> None:
     whole = relu(weights=[external("w", "w.bin")]).SerializeToString()
