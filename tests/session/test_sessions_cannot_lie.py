@@ -46,6 +46,14 @@ def test_a_backend_that_cannot_start_is_an_error(machine: Machine, tmp_path: Pat
 
 
 @needs_qnn
+def test_an_ep_that_cannot_be_created_is_an_error_and_not_the_cpu(machine: Machine) -> None:
+    """ORT's Python layer would answer a RuntimeError of the EP's factory with a CPU session."""
+    both = Target("qnn:npu", options={"backend_type": "htp", "backend_path": "one_too_many"})
+    with pytest.raises(TargetBroken, match="is there but opens no session"):
+        machine.open(both, W8A16)
+
+
+@needs_qnn
 def test_an_unknown_option_is_refused_before_opening(machine: Machine) -> None:
     with pytest.raises(UsageProblem, match="htp_performance_mod") as caught:
         machine.open(Target("qnn:npu", options={"htp_performance_mod": "burst"}), W8A16)
@@ -72,6 +80,7 @@ def test_two_socs_live_side_by_side_in_processes_of_their_own(machine: Machine) 
     with machine.open(elite, W8A16) as first:
         before = first.run(feeds)["logits"]
         with machine.open(phone, W8A16) as second:
+            assert second._worker.pid != first._worker.pid
             second.run(feeds)
         assert (first.run(feeds)["logits"] == before).all()
 
