@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_winml import cache
 from pytest_winml.errors import WinmlError
 from pytest_winml.version import version
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     chosen = parser.parse_args(arguments)
     try:
-        return _doctor(chosen)
+        return cache.run(chosen) if chosen.command == "cache" else _doctor(chosen)
     except WinmlError as error:
         print(f"pytest-winml: {error}", file=sys.stderr)
         return _USAGE
@@ -41,13 +42,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
+    """Mistakes exit with 4, as pytest's do."""
+
     def error(self, message: str) -> None:  # type: ignore[override]
         self.print_usage(sys.stderr)
         self.exit(_USAGE, f"{self.prog}: {message}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="pytest-winml", description="ONNX models on Windows ML execution providers, tested.")
+    parser: argparse.ArgumentParser = _Parser(
+        prog="pytest-winml", description="ONNX models on Windows ML execution providers, tested."
+    )
     parser.add_argument("--version", action="version", version=version())
     commands = parser.add_subparsers(dest="command", required=True)
     doctor = commands.add_parser(
@@ -63,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "--timeout", default="120", metavar="S", help="seconds one call into native code may take (120)"
     )
+    cache.add_parser(commands)
     return parser
 
 
@@ -71,7 +77,6 @@ def _doctor(chosen: argparse.Namespace) -> int:
 
     from pytest_winml.doctor.examination import examine
     from pytest_winml.execute.pool import WorkerPool
-    from pytest_winml.pipeline.build import Builder
     from pytest_winml.report.doctor import doctor_lines
     from pytest_winml.session.machine import Machine
     from pytest_winml.session.messages import ProviderSettings
@@ -84,9 +89,7 @@ def _doctor(chosen: argparse.Namespace) -> int:
     ):
         providers = ProviderSettings(ep_libraries=settings.ep_libraries, offline=settings.offline)
         machine = Machine(pool, providers, timeout_s=settings.timeout_s)
-        diagnosis = examine(
-            machine, Builder(Path(name), Path.cwd()), lambda spec: _progress(f"trying {spec}") if show else None
-        )
+        diagnosis = examine(machine, lambda spec: _progress(f"trying {spec}") if show else None)
     if show:
         _progress("")
     if chosen.json:

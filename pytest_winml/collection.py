@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_winml.errors import WinmlError
-from pytest_winml.marks import as_parameter, cases_of
+from pytest_winml.marks import as_parameter, cases_of, for_targets
 
 if TYPE_CHECKING:
     import pytest
 
 
-def parametrize(metafunc: pytest.Metafunc, markers: list[pytest.Mark], *, uses_us: bool) -> str | None:
-    """Gives the test its cases, or answers with the usage problem that prevents it."""
+def parametrize(
+    metafunc: pytest.Metafunc, markers: list[pytest.Mark], *, uses_us: bool, instead: tuple[str, ...] | None = None
+) -> str | None:
+    """Gives the test its cases, or answers with the usage problem that prevents it.
+
+    `instead` are the targets of a build-only run, which take the place of the marker's.
+    """
     where = metafunc.definition.nodeid
     if not uses_us:
         return f"{where} is marked winml and uses none of its fixtures: take `winml`, or remove the mark."
     if not markers:
         return f"{where} uses a winml fixture and has no @pytest.mark.winml(models=..., targets=...)."
     try:
-        cases = cases_of(markers)
+        cases = cases_of(markers) if instead is None else for_targets(cases_of(markers), instead)
     except WinmlError as error:
         return f"{where}: {error.message}" + (f": {error.remedy}" if error.remedy else "")
     metafunc.parametrize("winml_case", [as_parameter(case) for case in cases], indirect=True)

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 
 class WinmlError(Exception):
-    """`message` says what happened and to what, `remedy` what to do next, `log_tail` what native code printed."""
+    """`message` says what happened and to what, `remedy` what to do next, `log_tail` what native code printed.
+
+    `stage` is the build stage an error came out of, where there was one.
+    """
+
+    stage: str | None = None
 
     def __init__(self, message: str, *, remedy: str | None = None, log_tail: str | None = None) -> None:
         super().__init__(message)
@@ -113,7 +118,8 @@ def error_class(name: str) -> type[WinmlError]:
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageProblem:
     """The error for a name nobody has, with the nearest one that exists."""
-    names = sorted(known)
-    near = get_close_matches(given, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."
+    names = {name.lower(): name for name in sorted(known)}
+    near = get_close_matches(given.lower(), names, n=1)
+    listed = f"known: {', '.join(names.values())}." if names else "none is known here."
+    hint = f"did you mean {names[near[0]]!r}?" if near else listed
     return UsageProblem(f"unknown {kind} {given!r}", remedy=hint)

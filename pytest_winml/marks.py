@@ -79,6 +79,15 @@ def _refuse_twins(cases: tuple[Case, ...]) -> None:
         seen[case.id] = case
 
 
+def for_targets(cases: Iterable[Case], specs: Iterable[str]) -> tuple[Case, ...]:
+    """Each model and recipe of the cases once for each of these targets."""
+    targets = tuple(Target(spec) for spec in specs)
+    pairs = {(case.model.id, case.recipe.id): case for case in cases}
+    return tuple(
+        Case(model=case.model, recipe=case.recipe, target=target) for case in pairs.values() for target in targets
+    )
+
+
 def as_parameter(case: Case) -> Any:
     """The case with its id and the mark of its device, so that `-m npu` selects it."""
     return pytest.param(case, id=case.id, marks=getattr(pytest.mark, case.target.device))

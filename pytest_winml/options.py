@@ -21,6 +21,8 @@ _OPTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     ("emulate", "string", {"choices": ("auto", "never", "only"), "help": "may NPU items run on an emulator? (auto)"}),
     ("ep-library", "args", {"action": "append", "metavar": "EP=PATH", "help": "load an EP from this library"}),
+    ("store", "string", {"metavar": "DIR", "help": "where built artifacts are kept (the user's cache folder)"}),
+    ("build-only", "bool", {"action": "store_true", "default": None, "help": "build for every target, run nothing"}),
     ("offline", "bool", {"action": "store_true", "default": None, "help": "never touch the network"}),
     ("timeout", "string", {"metavar": "S", "help": "seconds one call into native code may take (600)"}),
     ("report-dir", "string", {"metavar": "DIR", "help": "where reports go (reports)"}),
@@ -62,4 +64,11 @@ def read_settings(config: pytest.Config) -> Settings:
         offline=bool(value("offline")),
         timeout_s=value("timeout") or "600",
         report_dir=value("report-dir") or "reports",
+        store=value("store") or "",
+        build_only=build_only(config),
     )
+
+
+def build_only(config: pytest.Config) -> bool:
+    given = config.getoption("winml_build_only")
+    return bool(given if given is not None else config.getini("winml_build_only"))

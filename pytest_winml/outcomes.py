@@ -9,6 +9,8 @@ from pytest_winml.execute.redaction import redact
 from pytest_winml.records.report import Failure, ItemFinished, Outcome
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     import pytest
 
     from pytest_winml.runner import CaseRunner
@@ -23,7 +25,7 @@ def finished_item(
     failed = outcome in ("failed", "error")
     artifact = runner.built
     return ItemFinished(
-        nodeid=nodeid,
+        nodeid=nodeid.encode("utf-8", "backslashreplace").decode(),  # JSON has no lone surrogates
         case=runner.case.ref,
         outcome=outcome,
         duration_s=sum(phase.duration for phase in phases),
@@ -73,3 +75,20 @@ def _notes(runner: CaseRunner) -> tuple[str, ...]:
     if target.unchecked_options:
         notes.append(f"options passed unchecked: {', '.join(sorted(target.unchecked_options))}")
     return tuple(notes)
+
+
+def hide_our_frames(error: BaseException) -> None:
+    """Ends the traceback of an error of ours at the user's own line; `--full-trace` shows the rest."""
+    if not isinstance(error, WinmlError):
+        return
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        if _is_ours(frame.tb_next):
+            frame.tb_next = None
+            error.__cause__ = None
+            error.__suppress_context__ = True
+        frame = frame.tb_next
+
+
+def _is_ours(frame: TracebackType) -> bool:
+    return str(frame.tb_frame.f_globals.get("__name__", "")).startswith("pytest_winml.")

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_session
 from pytest_winml.keys import PROBLEMS, RUN_PLUGIN
-from pytest_winml.options import add_options, any_given
+from pytest_winml.options import add_options, any_given, build_only
 
 if TYPE_CHECKING:
     from pytest_winml.run import WinmlRun
@@ -47,7 +47,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if markers or uses_us:
         from pytest_winml.collection import parametrize
 
-        problem = parametrize(metafunc, markers, uses_us=uses_us)
+        targets = _run(metafunc.config).build_targets if build_only(metafunc.config) else None
+        problem = parametrize(metafunc, markers, uses_us=uses_us, instead=targets)
         if problem:
             metafunc.config.stash.setdefault(PROBLEMS, []).append(problem)
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pytest_winml.providers.environment import read_environment
+from pytest_winml.records.build import BuildOutcome, BuildResults
 from pytest_winml.records.report import ItemFinished, RunFinished, RunStarted
+from pytest_winml.report.builds import build_lines
 from pytest_winml.report.terminal import summary_lines
 from pytest_winml.store.files import write_atomically
 from pytest_winml.store.journal import Journal, compose, read_journal
@@ -32,6 +34,7 @@ class Reporter:
         self._config = config
         self._settings = settings
         self._journal: Journal | None = None
+        self._builds: list[BuildOutcome] = []
 
     @property
     def report_path(self) -> Path:
@@ -40,7 +43,11 @@ class Reporter:
     def record(self, report: pytest.TestReport) -> None:
         encoded: str | None = getattr(report, "winml", None)
         if encoded is not None:
-            self._open_journal().append(msgspec.json.decode(encoded, type=ItemFinished))
+            entry = msgspec.json.decode(encoded, type=ItemFinished)
+            self._open_journal().append(entry)
+            if entry.build is not None:
+                self._builds.append(entry.build)
+                self._write_builds()
 
     def _open_journal(self) -> Journal:
         if self._journal is None:
@@ -77,14 +84,26 @@ class Reporter:
             composed = compose(read_journal(self._journal.path))
             write_atomically(self.report_path, msgspec.json.format(msgspec.json.encode(composed), indent=1) + b"\n")
 
+    def _write_builds(self) -> None:
+        """Whole and at once after each case, so that a run that is cut short leaves what it had."""
+        if self._journal is not None:
+            results = BuildResults(run_id=self._journal.path.stem, outcomes=tuple(self._builds))
+            content = msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+            write_atomically(self._settings.report_dir / "build_results.json", content)
+
     def summarize(self, terminal: pytest.TerminalReporter) -> None:
         if self._journal is None:
             return
         terminal.ensure_newline()
         terminal.section("winml")
-        for line in summary_lines(compose(read_journal(self._journal.path)), _width(terminal)):
+        for line in self._summary_lines(self._journal, _width(terminal)):
             terminal.write_line(line)
         terminal.write_line(f"report: {_shown(self.report_path, self._config)}")
+
+    def _summary_lines(self, journal: Journal, width: int) -> list[str]:
+        if self._settings.build_only:
+            return build_lines(self._builds, width)
+        return summary_lines(compose(read_journal(journal.path)), width)
 
 
 def _width(terminal: pytest.TerminalReporter) -> int:

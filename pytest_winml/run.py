@@ -11,23 +11,27 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from pytest_winml.building import BuildItem, build_items
 from pytest_winml.errors import WinmlError, WorkerError, unknown_name
 from pytest_winml.execute.pool import WorkerPool
 from pytest_winml.keys import FAILURE, PHASES, RUNNER
 from pytest_winml.options import read_settings
-from pytest_winml.outcomes import finished_item, reason_of
-from pytest_winml.pipeline.build import Builder
+from pytest_winml.outcomes import finished_item, hide_our_frames, reason_of
+from pytest_winml.pipeline.pipeline import Pipeline
 from pytest_winml.providers.distributions import runtime_install
+from pytest_winml.records.target import ALL_TARGETS
 from pytest_winml.report.assertions import explain_placement
 from pytest_winml.report.header import header_lines
 from pytest_winml.reporter import Reporter
 from pytest_winml.runner import CaseRunner
 from pytest_winml.session.machine import Machine
 from pytest_winml.session.messages import ProviderSettings
+from pytest_winml.store.artifacts import ArtifactStore, default_root
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
     from pytest_winml.settings import Settings
 
@@ -54,19 +58,50 @@ class WinmlRun:
         return Path(tempfile.mkdtemp(prefix="winml-"))
 
     @cached_property
+    def _pool(self) -> WorkerPool:
+        return WorkerPool(self._folder / "workers")
+
+    @cached_property
     def machine(self) -> Machine:
         chosen = ProviderSettings(
             ep_libraries=self.settings.ep_libraries,
             emulate=self.settings.emulate,
             offline=self.settings.offline,
         )
-        return Machine(WorkerPool(self._folder / "workers"), chosen, timeout_s=self.settings.timeout_s)
+        return Machine(self._pool, chosen, timeout_s=self.settings.timeout_s)
 
     @cached_property
-    def _builder(self) -> Builder:
-        folder = self._folder / "models"
-        folder.mkdir()
-        return Builder(folder, self.settings.rootdir)
+    def _pipeline(self) -> Pipeline:
+        scratch = self._folder / "models"
+        scratch.mkdir()
+        return Pipeline(
+            ArtifactStore(self.settings.store or default_root()),
+            self._pool,
+            self.machine,
+            rootdir=self.settings.rootdir,
+            scratch=scratch,
+            timeout_s=self.settings.timeout_s,
+            offline=self.settings.offline,
+            on_stage=self._progress,
+        )
+
+    def _build(self, case: Case) -> Artifact:
+        return self._pipeline.build(case)
+
+    def _progress(self, model: str, stage: str) -> None:
+        """Which stage is being built: a line the next one overwrites on a terminal, a plain one with -v elsewhere."""
+        terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is None or self._config.get_verbosity() < 0:
+            return
+        if terminal.isatty:
+            terminal.rewrite(f"winml: building {model}: {stage} ", erase=True)
+        elif self._config.get_verbosity() > 0:
+            terminal.write_line(f"winml: building {model}: {stage}")
+
+    @property
+    def build_targets(self) -> tuple[str, ...]:
+        """What a build-only run builds for: what the user names, or every target there is."""
+        return self.settings.targets or ALL_TARGETS
 
     def select(self, items: list[pytest.Item]) -> list[str]:
         """Keeps the cases that --winml-target and --winml-model ask for; answers with names that no case has."""
@@ -83,12 +118,16 @@ class WinmlRun:
         if dropped:
             self._config.hook.pytest_deselected(items=dropped)
             items[:] = kept
+        if self.settings.build_only:
+            build_items(items, case_of, self._build)
         return []
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
         targets = {case.target.id: case.target for case in map(case_of, items) if case}
         if not targets or self._config.get_verbosity() < 0:
             return []
+        if self.settings.build_only:
+            return [f"winml: building for {', '.join(targets)}; nothing is run"]
         runtime = runtime_install()
         name = " + ".join(map(str, runtime.distributions)) or "no ONNX Runtime"
         if runtime.problem:
@@ -102,8 +141,10 @@ class WinmlRun:
         case = case_of(item)
         if case is None:
             return
-        runner = item.stash[RUNNER] = CaseRunner(case, self.machine, self._builder)
+        runner = item.stash[RUNNER] = CaseRunner(case, self.machine, self._pipeline)
         item.stash[PHASES] = []
+        if isinstance(item, BuildItem):
+            return
         answer = runner.check_target()
         if answer.mode == "absent" and not self.settings.requires(case.target):
             pytest.skip(f"{answer.reason}. To run it: {answer.remedy}" if answer.remedy else answer.reason)
@@ -112,13 +153,15 @@ class WinmlRun:
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """A target that is broken, or required and absent, fails the test that asked for it."""
         runner = item.stash.get(RUNNER, None)
-        if runner is not None:
+        if runner is not None and not isinstance(item, BuildItem):
             runner.resolved_target()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        if call.excinfo is not None and not self._config.getoption("fulltrace"):
+            hide_our_frames(call.excinfo.value)
         report = yield
         runner = item.stash.get(RUNNER, None)
         if runner is None:
@@ -131,6 +174,8 @@ class WinmlRun:
         item.stash[PHASES].append(report)
         if report.when == "teardown":
             entry = finished_item(item.nodeid, runner, item.stash[PHASES], item.stash.get(FAILURE, None))
+            if isinstance(item, BuildItem):
+                entry = msgspec.structs.replace(entry, build=item.outcome)
             report.winml = msgspec.json.encode(entry).decode()  # type: ignore[attr-defined]
         return report
 
@@ -151,13 +196,15 @@ class WinmlRun:
             self._reporter.summarize(terminalreporter)
 
     def pytest_unconfigure(self) -> None:
-        if "machine" in self.__dict__:
-            self.machine.close()
+        if "_pool" in self.__dict__:
+            self._pool.close()
         if "_folder" in self.__dict__ and not self._keep_logs:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def case_of(item: pytest.Item) -> Case | None:
+    if isinstance(item, BuildItem):
+        return item.case
     callspec = getattr(item, "callspec", None)
     case: Case | None = callspec.params.get("winml_case") if callspec else None
     return case

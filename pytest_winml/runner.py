@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pytest_winml.data.random_inputs import random_feeds
 from pytest_winml.errors import ProviderUnavailable, TargetAbsent, TargetBroken
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pytest_winml.pipeline.build import Builder
+    from pytest_winml.pipeline.pipeline import Pipeline
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
     from pytest_winml.records.machine import Availability
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 class CaseRunner:
     """Each stage runs once and is remembered; a stage that fails raises and leaves nothing behind."""
 
-    def __init__(self, case: Case, machine: Machine, builder: Builder) -> None:
+    def __init__(self, case: Case, machine: Machine, pipeline: Pipeline) -> None:
         self.case = case
         self._machine = machine
-        self._builder = builder
+        self._pipeline = pipeline
         self.availability: Availability | None = None
         self.built: Artifact | None = None
         self.placed: Placement | None = None
@@ -46,7 +48,10 @@ class CaseRunner:
 
     def artifact(self) -> Artifact:
         if self.built is None:
-            self.built = self._builder.build(self.case)
+            case = self.case
+            if case.target.ep is None:
+                case = msgspec.structs.replace(case, target=self.resolved_target())
+            self.built = self._pipeline.build(case)
         return self.built
 
     def placement(self) -> Placement:

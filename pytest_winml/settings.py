@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import url2pathname
 
 from pytest_winml.errors import UsageProblem, unknown_name
 from pytest_winml.providers.binding import EMULATE_WORDS, Emulate
@@ -27,6 +28,8 @@ class Settings(Record, frozen=True, kw_only=True):
     offline: bool
     timeout_s: float
     report_dir: Path
+    store: Path | None = None
+    build_only: bool = False
 
     @classmethod
     def parse(
@@ -41,6 +44,8 @@ class Settings(Record, frozen=True, kw_only=True):
         offline: bool,
         timeout_s: str,
         report_dir: str,
+        store: str = "",
+        build_only: bool = False,
     ) -> Settings:
         return cls(
             rootdir=rootdir,
@@ -52,14 +57,16 @@ class Settings(Record, frozen=True, kw_only=True):
             offline=offline,
             timeout_s=_seconds(timeout_s),
             report_dir=rootdir / report_dir,
+            store=_store(store, rootdir),
+            build_only=build_only,
         )
 
     def requires(self, target: Target) -> bool:
         """Whether a skip of this target is a failure: it was named, or its device was."""
-        return target.spec in self.require or target.device in self.require
+        return _named(target, self.require)
 
     def selects(self, model: str, target: Target) -> bool:
-        by_target = not self.targets or target.spec in self.targets or target.device in self.targets
+        by_target = not self.targets or _named(target, self.targets)
         return by_target and (not self.models or model in self.models)
 
     def summary(self) -> dict[str, str | list[str] | float | bool | None]:
@@ -72,7 +79,13 @@ class Settings(Record, frozen=True, kw_only=True):
             "ep_library": sorted(self.ep_libraries),
             "offline": self.offline,
             "timeout_s": self.timeout_s,
+            "build_only": self.build_only,
         }
+
+
+def _named(target: Target, specs: tuple[str, ...]) -> bool:
+    """`npu` and `gpu` name every target with that device; `cpu` names the CPU EP, and no other EP on a CPU."""
+    return target.spec in specs or (target.device != "cpu" and target.device in specs)
 
 
 def _emulate(word: str) -> Emulate:
@@ -90,6 +103,18 @@ def _ep_library(text: str, rootdir: Path) -> tuple[str, str]:
     if name not in EP_BY_NAME or name == "cpu":
         raise unknown_name("EP in --winml-ep-library", ep, [known for known in EP_BY_NAME if known != "cpu"])
     return name, str(rootdir / path)
+
+
+def _store(text: str, rootdir: Path) -> Path | None:
+    """None is the user's own cache folder."""
+    if not text:
+        return None
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return rootdir / text
+    if scheme != "file":
+        raise UsageProblem(f"--winml-store {text!r}: this version keeps artifacts in a local folder only")
+    return Path(url2pathname(rest))
 
 
 def _seconds(text: str) -> float:

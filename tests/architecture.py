@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
         # pytest and the command line, with the facade objects users hold
         {"plugin", "options", "marks", "fixtures", "hookspecs", "xdist", "cli", "__main__"}
-        | {"collection", "facade", "keys", "outcomes", "reporter", "run", "settings"}
+        | {"building", "cache", "collection", "facade", "keys", "outcomes", "reporter", "run", "settings"}
     ),
 )
 TOP = len(LAYERS) - 1
@@ -43,9 +43,9 @@ _NUMBERS = frozenset({"numpy", "scipy", "onnx", "google"})
 _GRAPHS = frozenset({"onnx_ir", "onnxscript"})
 _NATIVE = frozenset(
     {"onnxruntime", "onnxruntime_qnn", "onnxruntime_ep_openvino", "openvino", "windowsml"}
-    | {"torch", "transformers", "optimum"}
+    | {"torch", "transformers", "optimum", "huggingface_hub"}
 )
-_LEAF = _NUMBERS | _GRAPHS | _NATIVE | {"psutil"}
+_LEAF = _NUMBERS | _GRAPHS | _NATIVE | {"psutil", "filelock", "platformdirs"}
 _USE_CASE = _NUMBERS | {"psutil"}
 _SERIALISATION = frozenset({"msgspec"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from pytest_winml.errors import ModelError
@@ -41,4 +42,8 @@ def _random_tensor(spec: TensorSpec, generator: Generator) -> NDArray[Any]:
     dtype = np.dtype(spec.dtype)
     if dtype.kind == "f":
         return generator.uniform(low, high, sizes).astype(dtype)
-    return generator.integers(int(low), int(high), sizes, endpoint=True).astype(dtype)
+    first, last = math.ceil(low), math.floor(high)
+    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else None
+    if limits is None or not limits[0] <= first <= last <= limits[1]:
+        raise ModelError(f"input {spec.name!r} of type {spec.dtype} has no values in [{low}, {high}] to choose from")
+    return generator.integers(first, last, sizes, endpoint=True).astype(dtype)

@@ -50,3 +50,16 @@ def _float_type(initializers: dict[str, onnx.TensorProto]) -> str:
     types = {tensor.data_type for tensor in initializers.values()}
     only_halves = onnx.TensorProto.FLOAT16 in types and onnx.TensorProto.FLOAT not in types
     return "fp16" if only_halves else "fp32"
+
+
+_QUANTIZED_OPERATORS = frozenset(
+    {
+        "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger",
+        "ConvInteger", "QGemm", "QLinearAdd", "QAttention", "DynamicQuantizeMatMul", "MatMulNBits",
+    }
+)  # fmt: skip
+
+
+def is_quantized(model: onnx.ModelProto) -> bool:
+    """Whether the graph is quantized already, in any of the forms that ORT knows."""
+    return any(node.op_type in _QUANTIZED_OPERATORS for node in model.graph.node)

@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 
 
 def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """Sets the inputs' sizes in place; a symbolic size gets its value wherever the graph declares it."""
-    inputs = {value.name: value for value in model.graph.input}
+    """Sets the sizes of inputs, named or by position (`#0`), in place; a symbolic size gets its value everywhere."""
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    inputs = {value.name: value for value in model.graph.input if value.name not in initializers}
+    by_position = {f"#{place}": value for place, value in enumerate(inputs.values())}
     sizes: dict[str, int] = {}
     for name, shape in shapes.items():
-        if name not in inputs:
-            problem = unknown_name("input", name, inputs)
+        value = inputs.get(name, by_position.get(name))
+        if value is None:
+            problem = unknown_name("input", name, [*inputs, *by_position])
             raise ModelError(f"{problem.message} in shapes=", remedy=problem.remedy)
-        _set(inputs[name], shape, sizes)
+        _set(value, shape, sizes)
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param in sizes:

@@ -50,7 +50,7 @@ def check_options(ep: str, version: str | None, options: dict[str, str]) -> None
 def _check_value(ep: str, name: str, value: str, option: KnownOption, version: str | None) -> None:
     if option.owner:
         raise UsageProblem(f"option {name!r} of {ep} belongs to {option.owner}: it cannot be set by hand")
-    if option.values and value.lower() not in option.values:
+    if option.values and value not in option.values:
         raise UsageProblem(
             f"option {name!r} of {ep} does not take {value!r}", remedy=f"use {', '.join(option.values)}."
         )

@@ -26,6 +26,15 @@ class ArtifactIO(Record, frozen=True, kw_only=True):
     outputs: tuple[TensorSpec, ...]
 
 
+class StageRun(Record, frozen=True, kw_only=True):
+    """One stage of one build: built now, or reused."""
+
+    stage: str
+    key: str
+    reused: bool
+    elapsed_s: float
+
+
 class Provenance(Record, frozen=True, kw_only=True):
     """Where the bytes come from: the model's source, what was done to it, and the file's own digest."""
 
@@ -35,6 +44,7 @@ class Provenance(Record, frozen=True, kw_only=True):
     opset: int
     sha256: str
     size_bytes: int
+    runs: tuple[StageRun, ...] = ()
 
 
 class Artifact(Record, frozen=True, kw_only=True):

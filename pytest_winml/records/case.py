@@ -32,7 +32,7 @@ class Case(Record, frozen=True, kw_only=True):
         return CaseRef(
             id=self.id,
             model=self.model.name,
-            source=f"{self.model.kind}:{self.model.source}",
+            source=f"{self.model.kind}:{self.model.shown_source}",
             recipe=self.recipe,
             target=self.target,
         )

@@ -1,28 +1,29 @@
-"""Which model: an ONNX file, a function that makes one, or one that ships with this package."""
+"""Which model: an ONNX file, a Hugging Face model, a function that makes one, or one that ships with this package."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping
-from pathlib import PurePath
+from pathlib import PurePath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from pytest_winml.errors import UsageProblem
+from pytest_winml.errors import UsageProblem, unknown_name
 
 if TYPE_CHECKING:
     import os
 
     from onnx import ModelProto
 
-Kind = Literal["onnx", "build", "embedded"]
+Kind = Literal["onnx", "build", "embedded", "hf"]
+WEIGHTS = ("pretrained", "random")
 _UNSAFE_IN_IDS = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """Made by `Model.onnx(path)`, `Model.build(name, function)` or `Model.embedded(name)`."""
+    """Made by `Model.onnx(path)`, `Model.hf(id)`, `Model.build(name, function)` or `Model.embedded(name)`."""
 
     kind: Kind
     name: str
@@ -30,6 +31,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     shapes: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
     function: Callable[[], Any] | None = None
+    task: str | None = None
+    weights: str = "pretrained"
+    config_json: str = "{}"
+    revision: str | None = None
+    component: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or _UNSAFE_IN_IDS.search(self.name):
@@ -50,6 +56,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     def id(self) -> str:
         return self.name
 
+    @property
+    def shown_source(self) -> str:
+        """The source as reports show it: an absolute path would tell of the machine, so only its name is left."""
+        path = PurePath(self.source.replace("\\", "/"))
+        absolute = path.is_absolute() or PureWindowsPath(self.source).is_absolute() or self.source.startswith("/")
+        return path.name if absolute else self.source
+
     @classmethod
     def onnx(
         cls,
@@ -67,6 +80,40 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             source=source,
             shapes={key: _as_shape(value) for key, value in (shapes or {}).items()},
             ranges=dict(inputs or {}),
+        )
+
+    @classmethod
+    def hf(
+        cls,
+        id_or_dir: str | os.PathLike[str],
+        *,
+        task: str,
+        weights: str = "pretrained",
+        config: Mapping[str, Any] | None = None,
+        revision: str | None = None,
+        component: str | None = None,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+        name: str | None = None,
+    ) -> Model:
+        """A Hugging Face model: a hub id or a local directory, safetensors only, none of its own code.
+
+        `weights="random"` builds the architecture of `config` (with its `model_type`) with seeded weights and no
+        download. `component` chooses one part of a composite model, such as the encoder of an encoder/decoder pair.
+        """
+        if weights not in WEIGHTS:
+            raise unknown_name("weights", weights, WEIGHTS)
+        source = str(id_or_dir)
+        stem = _safe(PurePath(source.replace("\\", "/")).name)
+        return cls(
+            kind="hf",
+            name=name or (f"{stem}.{_safe(component)}" if component else stem),
+            source=source,
+            shapes={key: _as_shape(value) for key, value in (shapes or {}).items()},
+            task=task,
+            weights=weights,
+            config_json=msgspec.json.encode(dict(config or {}), order="deterministic").decode(),
+            revision=revision,
+            component=component,
         )
 
     @classmethod

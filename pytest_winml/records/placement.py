@@ -35,7 +35,11 @@ class FallbackNode(Record, frozen=True, kw_only=True):
 
 
 class Placement(Record, frozen=True, kw_only=True):
-    """Nodes on the target, nodes elsewhere, and the boundary Q/DQ that an EP leaves to the CPU by design."""
+    """Nodes on the target, nodes elsewhere, and the boundary Q/DQ that an EP leaves to the CPU by design.
+
+    A compiled model shows one EPContext node for all that is inside it; `compiled_nodes` counts those, where the EP
+    left an account of the compilation.
+    """
 
     target: str
     target_nodes: tuple[PlacedNode, ...]
@@ -44,6 +48,7 @@ class Placement(Record, frozen=True, kw_only=True):
     partitions: int
     emulated: bool
     ep_context: bool = False
+    compiled_nodes: int | None = None
 
     @property
     def on_target(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pytest_winml.records.artifact import Provenance
 from pytest_winml.records.base import Record
+from pytest_winml.records.build import BuildOutcome
 from pytest_winml.records.case import CaseRef
 from pytest_winml.records.machine import Availability, Environment
 from pytest_winml.records.placement import Placement
@@ -46,6 +47,7 @@ class ItemFinished(Record, frozen=True, kw_only=True, tag="item_finished", tag_f
     artifact: Provenance | None = None
     artifact_key: str | None = None
     placement: Placement | None = None
+    build: BuildOutcome | None = None
     skip_reason: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from pytest_winml.records.base import Record
 from pytest_winml.records.target import Target
 
 MODEL_FILE = "model.onnx"
-Fact = str | int | float | bool | None | list[str] | dict[str, int] | dict[str, float] | dict[str, str]
+Fact = str | int | float | bool | None | list[str] | dict[str, int | float | str]
 
 
 class StageAnswer(Record, frozen=True, kw_only=True):

@@ -75,17 +75,28 @@ def _outcome_cell(group: Sequence[ItemFinished]) -> str:
 
 def placement_text(placement: Placement) -> str:
     """`58 of 58 nodes, 1 partition`, or how many are elsewhere, which, and where."""
-    on_target, elsewhere = len(placement.target_nodes), placement.fallback_nodes
-    text = f"{on_target} of {on_target + len(elsewhere)} nodes"
-    if placement.ep_context:
-        text = "compiled (EPContext)" + (f", {units.count(len(elsewhere), 'node')} elsewhere" if elsewhere else "")
+    elsewhere = placement.fallback_nodes
+    parts = [_nodes_text(placement)]
     if placement.target != "cpu":
-        text += f", {units.count(placement.partitions, 'partition')}"
+        parts.append(units.count(placement.partitions, "partition"))
+    if placement.ep_context:
+        parts.append("compiled")
+    text = ", ".join(parts)
     if elsewhere:
         shown = ", ".join(_node_text(node) for node in elsewhere[:_SHOWN_NODES])
         more = f" and {len(elsewhere) - _SHOWN_NODES} more" if len(elsewhere) > _SHOWN_NODES else ""
-        text += f"; on {_short_ep(elsewhere[0].ep)}: {shown}{more}"
+        eps = dict.fromkeys(_short_ep(node.ep) for node in elsewhere)
+        text += f"; on {', '.join(eps)}: {shown}{more}"
     return text
+
+
+def _nodes_text(placement: Placement) -> str:
+    """What a compiled model holds is counted where the EP left an account of it."""
+    elsewhere = len(placement.fallback_nodes)
+    if placement.ep_context and placement.compiled_nodes is None:
+        return f"all but {units.count(elsewhere, 'node')}" if elsewhere else "all nodes"
+    inside = placement.compiled_nodes if placement.compiled_nodes is not None else len(placement.target_nodes)
+    return f"{inside} of {inside + elsewhere} nodes"
 
 
 def _node_text(node: FallbackNode) -> str:

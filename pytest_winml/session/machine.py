@@ -43,6 +43,10 @@ class Machine:
         self._timeout_s = timeout_s
         self._known: dict[Hashable, Availability] = {}
 
+    @property
+    def settings(self) -> ProviderSettings:
+        return self._settings
+
     def runtime(self) -> Runtime:
         return self._worker("runtime").call("runtime", self._settings, Runtime, timeout_s=self._startup_limit_s)
 
@@ -94,9 +98,6 @@ class Machine:
 
     def _worker(self, key: Hashable) -> Worker:
         return self._pool.get(key, SERVICE)
-
-    def close(self) -> None:
-        self._pool.close()
 
 
 class OpenSession:

@@ -54,6 +54,7 @@ def place(
             at_boundary.append(node)
         else:
             fallback.append(_fallback(node, reason, reason_source))
+    compiled = any(node.op_type == "EPContext" for node in target_nodes)
     return Placement(
         target=binding.target.spec,
         target_nodes=target_nodes,
@@ -61,7 +62,8 @@ def place(
         boundary_nodes=tuple(at_boundary),
         partitions=len(own) if binding.target.ep != "cpu" else 1,
         emulated=binding.emulated,
-        ep_context=any(node.op_type == "EPContext" for node in target_nodes),
+        ep_context=compiled,
+        compiled_nodes=reasons.supported_nodes if compiled and reasons else None,
     )
 
 

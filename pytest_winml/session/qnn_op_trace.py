@@ -19,8 +19,13 @@ class _RefusedNode(msgspec.Struct, frozen=True):
     reason: str
 
 
+class _Summary(msgspec.Struct, frozen=True):
+    supported_nodes: int | None = None
+
+
 class _OpTrace(msgspec.Struct, frozen=True):
     unsupported_nodes: list[_RefusedNode] = msgspec.field(default_factory=list)
+    summary: _Summary = _Summary()
 
 
 class Reasons:
@@ -29,7 +34,9 @@ class Reasons:
     def __init__(self, path: Path) -> None:
         self.found = path.is_file()
         self._by_node: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for node in _read(path).unsupported_nodes if self.found else ():
+        trace = _read(path) if self.found else _OpTrace()
+        self.supported_nodes = trace.summary.supported_nodes
+        for node in trace.unsupported_nodes:
             self._by_node[node.node_name, node.op_type].append(node.reason)
 
     def take(self, name: str, op_type: str) -> str | None:

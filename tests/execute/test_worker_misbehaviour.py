@@ -16,6 +16,7 @@ from pytest_winml import errors
 from pytest_winml.execute import log, wire
 from tests.execute.processes import is_gone, wait_until
 from tests.execute.services import Payload, Text
+from tests.platforms import wine_breaks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,6 +156,7 @@ class TestNoise:
             worker.call("write_everywhere", Payload(bytes(data)), type(None), timeout_s=LONG_S)
         assert is_gone(worker.pid)
 
+    @wine_breaks("its console host holds the pipes of a child without a window")
     def test_a_closed_channel_without_a_death_breaks_the_protocol(
         self, start: StartWorker, monkeypatch: pytest.MonkeyPatch
     ) -> None:

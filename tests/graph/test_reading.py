@@ -207,10 +207,13 @@ def test_a_link_that_leads_outside_is_followed_and_refused(tmp_path: Path) -> No
     secret.write_bytes(b"secret")
     folder = tmp_path / "model"
     folder.mkdir()
+    link = folder / "w.bin"
     try:
-        (folder / "w.bin").symlink_to(secret)
+        link.symlink_to(secret)
     except OSError as error:
         pytest.skip(f"this system lets nobody make links: {error}")
+    if not link.is_file():
+        pytest.skip("a link that is made here leads nowhere: Wine")
     with pytest.raises(ModelError, match="lies outside"):
         external_files(relu(weights=[external("w", "w.bin")]), folder)
 

@@ -58,7 +58,7 @@ def test_a(winml):
         [
             "*1 node not on the target:",
             "*Hardmax 'middle' on CPU: Operators of type `Hardmax` are not supported by QNN EP*",
-            "*hardmax*fp32*qnn:npu*emulated*7 of 8 nodes*",
+            "*hardmax*fp32*qnn:npu*emulated*7 of 8 nodes, 2*",
         ]
     )
 
@@ -70,8 +70,9 @@ from pytest_winml import NotOnTarget
 from tests.models import only
 
 ONLY = Model.build("only", lambda: only("Hardmax"))
+UNCOMPILED = Recipe(optimize="none", precision="fp32", compile=False)
 
-@pytest.mark.winml(model=ONLY, recipe=Recipe(optimize="none", precision="fp32"), target="qnn:npu")
+@pytest.mark.winml(model=ONLY, recipe=UNCOMPILED, target="qnn:npu")
 def test_a(winml):
     with pytest.raises(NotOnTarget, match="took none of the 1 nodes"), winml.session():
         raise AssertionError("never reached")
@@ -80,16 +81,21 @@ def test_a(winml):
     project.runpytest().assert_outcomes(passed=1)
 
 
-def test_a_recipe_that_cannot_be_built_fails_with_what_to_use(suite: Callable[[str], pytest.Pytester]) -> None:
+def test_a_recipe_that_cannot_be_built_fails_at_the_users_line_with_what_to_do(
+    suite: Callable[[str], pytest.Pytester],
+) -> None:
     project = suite("""
 from tests.models import only
 
 @pytest.mark.winml(model=Model.build("one", lambda: only("Relu")), recipe=Recipe(precision="w8a8"), target="cpu")
-def test_a(winml_session): ...
+def test_a(winml):
+    winml.artifact()
 """)
     result = project.runpytest()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*BuildError: model 'one'*", '*Recipe(optimize="none", precision="fp32")*'])
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*BuildError: the model brings no data set*", '*Calibration(data="random")*'])
+    result.stdout.no_fnmatch_line("*pipeline.py*")
+    project.runpytest("--full-trace").stdout.fnmatch_lines(["*pipeline.py*"])
 
 
 def test_a_relative_path_starts_at_the_rootdir(suite: Callable[[str], pytest.Pytester]) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,6 @@ from pytest_winml.records.target import EP_BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 WINDOWS = Host(system="windows", architecture="x64")
 LINUX = Host(system="linux", architecture="x64")
@@ -67,7 +67,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
         # What the test imports is taken out again, and what was there comes back.
         monkeypatch.setitem(sys.modules, wheel.module, None)
         monkeypatch.delitem(sys.modules, wheel.module)
-    monkeypatch.setattr(sys, "path", [str(folder)])
+    elsewhere = [
+        entry for entry in sys.path if not any((Path(entry) / wheel.module).exists() for wheel in PLUGIN_WHEELS)
+    ]
+    monkeypatch.setattr(sys, "path", [str(folder), *elsewhere])
     return Site(folder)
 
 

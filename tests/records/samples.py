@@ -1,30 +1,38 @@
-"""One filled-in value of every record that is written down."""
+"""Filled-in values of the records that a run leaves behind, and a filled-in value of any record."""
 
 from __future__ import annotations
 
-from pytest_winml.records.artifact import ArtifactIO, Provenance, TensorSpec
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from pytest_winml.records.artifact import Provenance, StageRun
 from pytest_winml.records.case import Case, CaseRef
-from pytest_winml.records.diagnosis import Diagnosis, TargetFinding
-from pytest_winml.records.machine import Availability, DeviceInfo, Environment, EpLibrary, PowerState, Runtime
+from pytest_winml.records.machine import Availability, Environment, PowerState
 from pytest_winml.records.model import Model
 from pytest_winml.records.placement import FallbackNode, PlacedNode, Placement
-from pytest_winml.records.recipe import Recipe
-from pytest_winml.records.report import Failure, ItemFinished, RunFinished, RunReport, RunStarted
+from pytest_winml.records.recipe import Calibration, Overrides, Recipe
+from pytest_winml.records.report import Failure, ItemFinished, RunFinished, RunStarted
 from pytest_winml.records.target import Target
 
-RECIPE = Recipe(opset=17, optimize=("gelu_fusion",), precision="w8a16", compile=True, name="mine")
+CALIBRATION = Calibration(samples=4, method="entropy", per_channel=True, seed=7, data="feeds.npz")
+OVERRIDES = Overrides(exclude_nodes=("conv",), tensor_types={"t": "uint16"})
+RECIPE = Recipe(
+    opset=17, optimize=("gelu_fusion",), precision="w8a16", compile=True, calibration=CALIBRATION, overrides=OVERRIDES,
+    name="mine",
+)  # fmt: skip
 TARGET = Target("qnn:npu", soc="sm8750", options={"vtcm_mb": "8"}, unchecked_options={"new": "1"}, name="elite")
 CASE: CaseRef = Case(model=Model.onnx("models/été.onnx", name="detector"), recipe=RECIPE, target=TARGET).ref
-POWER = PowerState(source="battery", battery_percent=81.5, governor="powersave")
 ENVIRONMENT = Environment(
     os="Windows", os_version="10.0.26100", machine="ARM64", cpu="Snapdragon(R) X Elite", logical_cpus=12,
     memory_bytes=16_000_000_000, python="3.13.1", runtime="onnxruntime 1.31.1", packages={"onnx": "1.19.0"},
-    power=POWER,
+    power=PowerState(source="battery", battery_percent=81.5, governor="powersave"),
 )  # fmt: skip
-TENSOR = TensorSpec(name="images", dtype="float32", shape=("batch", 3, 8, 8), low=0.0, high=1.0)
 PROVENANCE = Provenance(
-    source="onnx:models/été.onnx", stages=("identity",), precision="w8a16", opset=17, sha256="ab" * 32, size_bytes=1234
-)
+    source="onnx:models/été.onnx", stages=("identity",), precision="w8a16", opset=17, sha256="ab" * 32,
+    size_bytes=1234, runs=(StageRun(stage="quantize", key="abababab", reused=True, elapsed_s=1.5),),
+)  # fmt: skip
 AVAILABILITY = Availability(
     target="npu", resolved="qnn:npu", mode="emulated", reason="because", remedy="do", ep_version="2.7.0", soc="sm8750"
 )
@@ -34,12 +42,8 @@ FALLBACK = FallbackNode(
 )
 PLACEMENT = Placement(
     target="qnn:npu", target_nodes=(PLACED,), fallback_nodes=(FALLBACK,), boundary_nodes=(PLACED,), partitions=2,
-    emulated=True, ep_context=True,
+    emulated=True, ep_context=True, compiled_nodes=58,
 )  # fmt: skip
-LIBRARY = EpLibrary(ep="qnn", path="/somewhere/qnn.so", origin="wheel", version="2.7.0")
-RUNTIME = Runtime(
-    version="1.31.1", package="onnxruntime", providers=("CPUExecutionProvider",), libraries=(LIBRARY,), notes=("a",)
-)
 STARTED = RunStarted(
     run_id="20260101T000000Z-0badcafe", started_at="2026-01-01T00:00:00+00:00", plugin_version="0.1.0",
     environment=ENVIRONMENT, settings={"target": ["qnn:npu"], "emulate": "auto", "timeout_s": 600.0, "offline": False},
@@ -51,15 +55,38 @@ ITEM = ItemFinished(
     failure=FAILURE, notes=("emulated",),
 )  # fmt: skip
 FINISHED = RunFinished(finished_at="2026-01-01T00:01:00+00:00", exit_status=1, interrupted=False)
-REPORT = RunReport(started=STARTED, items=(ITEM,), finished=FINISHED)
-FINDING = TargetFinding(target="qnn:npu", verdict="build-only", proof="ran", reason="none", remedy="buy one")
 
-SAMPLES = (
-    RECIPE, TARGET, CASE, POWER, ENVIRONMENT, TENSOR, ArtifactIO(inputs=(TENSOR,), outputs=(TENSOR,)), PROVENANCE,
-    AVAILABILITY, PLACED, FALLBACK, PLACEMENT, LIBRARY, RUNTIME, STARTED, FAILURE, ITEM, FINISHED, REPORT, FINDING,
-    DeviceInfo(
-        provider="QNNExecutionProvider", ep_vendor="Qualcomm", device_type="npu", vendor="Qualcomm",
-        library_path="/somewhere/qnn.so", metadata={"Discrete": "0"},
-    ),
-    Diagnosis(environment=ENVIRONMENT, runtime=RUNTIME, problem="two", remedy="one", findings=(FINDING,)),
-)  # fmt: skip
+# Records whose text must mean something.
+_BY_HAND: dict[type, msgspec.Struct] = {Calibration: CALIBRATION, Recipe: RECIPE, Target: TARGET}
+_PLAIN: dict[type[inspect.Type], Any] = {
+    inspect.StrType: "été → text", inspect.IntType: 7, inspect.FloatType: 0.5, inspect.BoolType: True,
+    inspect.BytesType: b"\0bytes\xff", inspect.AnyType: {"any": ["thing", 1]},
+}  # fmt: skip
+
+
+def filled(kind: type[msgspec.Struct]) -> msgspec.Struct:
+    """A value of `kind` in which no field is None or empty."""
+    made: msgspec.Struct = _filled(inspect.type_info(kind))
+    return made
+
+
+def _filled(kind: inspect.Type) -> Any:
+    made: Any
+    match kind:
+        case inspect.StructType():
+            made = _BY_HAND.get(kind.cls) or kind.cls(**{field.name: _filled(field.type) for field in kind.fields})
+        case inspect.UnionType():
+            made = _filled(next(one for one in kind.types if not isinstance(one, inspect.NoneType)))
+        case inspect.VarTupleType():
+            made = (_filled(kind.item_type),)
+        case inspect.TupleType():
+            made = tuple(_filled(one) for one in kind.item_types)
+        case inspect.ListType():
+            made = [_filled(kind.item_type)]
+        case inspect.DictType():
+            made = {_filled(kind.key_type): _filled(kind.value_type)}
+        case inspect.LiteralType():
+            made = kind.values[0]
+        case _:
+            made = _PLAIN[type(kind)]
+    return made

@@ -32,6 +32,7 @@ def placement(
     target: str = "qnn:npu",
     partitions: int = 1,
     ep_context: bool = False,
+    compiled_nodes: int | None = None,
 ) -> Placement:
     return Placement(
         target=target,
@@ -41,6 +42,7 @@ def placement(
         partitions=partitions,
         emulated=True,
         ep_context=ep_context,
+        compiled_nodes=compiled_nodes,
     )
 
 

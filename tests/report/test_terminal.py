@@ -177,10 +177,11 @@ def test_a_run_without_a_runtime_says_so() -> None:
             placement(5, fallback("a", "b", "c", "d", "e")),
             "5 of 10 nodes, 1 partition; on CPU: Erf a, Erf b, Erf c and 2 more",
         ),
-        (placement(1, ep_context=True), "compiled (EPContext), 1 partition"),
+        (placement(1, ep_context=True), "all nodes, 1 partition, compiled"),
+        (placement(1, ep_context=True, compiled_nodes=58), "58 of 58 nodes, 1 partition, compiled"),
         (
             placement(1, fallback("a"), ep_context=True),
-            "compiled (EPContext), 1 node elsewhere, 1 partition; on CPU: Erf a",
+            "all but 1 node, 1 partition, compiled; on CPU: Erf a",
         ),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_backend_that_cannot_start_is_an_error(machine: Machine, tmp_path: Pat
 @needs_qnn
 def test_an_ep_that_cannot_be_created_is_an_error_and_not_the_cpu(machine: Machine) -> None:
     """ORT's Python layer would answer a RuntimeError of the EP's factory with a CPU session."""
-    both = Target("qnn:npu", options={"backend_type": "htp", "backend_path": "one_too_many"})
+    both = Target("qnn:npu", options={"backend_path": "one_too_many"}, unchecked_options={"backend_type": "htp"})
     with pytest.raises(TargetBroken, match="is there but opens no session"):
         machine.open(both, W8A16)
 

@@ -1,0 +1,212 @@
+"""The graph in work: one file after the other, each step kept only if it changed the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_winml.errors import BuildError
+from pytest_winml.graph.difference import difference
+from pytest_winml.graph.identity import graph_digest
+from pytest_winml.graph.precision import is_quantized
+from pytest_winml.graph.reading import load_structure
+from pytest_winml.pipeline.optimizations import BASIC, Optimization
+from pytest_winml.pipeline.optimizing.files import graphs_of, names_in, tidy
+from pytest_winml.pipeline.optimizing.fusions import fuse
+from pytest_winml.pipeline.optimizing.ort import Pass, Ran, contrib_defaults, transform
+from pytest_winml.pipeline.optimizing.preparation import prepare_for_qnn
+from pytest_winml.pipeline.optimizing.rewrites import rewrite
+from pytest_winml.pipeline.optimizing.transformers import (
+    ALL_RULES,
+    BASIC_SET,
+    KNOWN,
+    ON_QUANTIZED_GRAPHS,
+    RULES,
+    rule_based,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import onnx
+
+
+@dataclass(slots=True, kw_only=True)
+class Story:
+    """What happened to the graph, in ONNX Runtime's names (`transformers`, `always_on`) and in ours (`fired`)."""
+
+    fired: set[str] = field(default_factory=set)
+    transformers: set[str] = field(default_factory=set)
+    always_on: list[str] = field(default_factory=list)
+    held_back: list[str] = field(default_factory=list)
+    prepared: bool = False
+    left_alone: str | None = None
+
+
+class Bench:
+    """`current` is the file the graph stands in: the source until something changes it. `known`: see `transform`."""
+
+    def __init__(self, source: Path, work: Path, *, level: int, known: frozenset[str] = KNOWN) -> None:
+        self.current = source
+        self.model = load_structure(source)
+        self.input_digest = digest_of(source)
+        self.story = Story()
+        self._source = source
+        self._work = work
+        self._level = level
+        self._known = known
+        self._names = names_in(self.model)
+        self._as_given = {self.input_digest}  # with what a pass of nothing makes of it
+        self._unchanged = self._as_given
+        self._files = 0
+
+    def control(self) -> None:
+        """A pass with everything off. What it may do is done to every graph that ONNX Runtime opens."""
+        ran = self._pass(frozenset(), self._level)
+        digest = digest_of(ran.path)
+        self._as_given.add(digest)
+        if digest == self.input_digest:
+            return
+        after = load_structure(ran.path)
+        change = difference(self.model, after)
+        if "CastFloat16Transformer" in ran.modified and "Cast" in change.added and _has_halves(self.model):
+            self.story.left_alone = (
+                "the CPU lacks kernels for its 16-bit floats, and ONNX Runtime would add casts for good"
+            )
+        self.story.always_on = [*sorted(ran.modified), *_expanded(self.model, after)]
+        if not self.story.always_on:
+            raise BuildError(
+                f"with every optimization off, ONNX Runtime changed the graph all the same: {change}",
+                remedy='use optimize="none", and report the model.',
+            )
+
+    def basic(self, *, only: frozenset[str] = BASIC_SET, without: frozenset[str] = frozenset()) -> None:
+        """ORT's basic level. A graph that is quantized keeps its Q and DQ as they are."""
+        held_back = ON_QUANTIZED_GRAPHS if is_quantized(self.model) else frozenset()
+        self.story.held_back = sorted(held_back)
+        ran = self._pass(only - without - held_back, BASIC)
+        if self._take(ran.path):
+            self.story.transformers |= ran.modified
+
+    def start_over(self) -> None:
+        self.current, self._unchanged = self._source, self._as_given
+        self.story.fired.clear()
+        self.story.transformers.clear()
+
+    def named(self, rows: Sequence[Optimization]) -> None:
+        """All transformers that the rows name, in one pass, as ONNX Runtime orders them."""
+        if not rows:
+            return
+        before = self.current
+        ran = self._pass_of(rows)
+        if self._take(ran.path):
+            self.story.transformers |= ran.modified
+            self.story.fired |= {row.name for row in rows if ran.modified & {*row.transformers}}
+            if any(rule_based(level) in ran.modified for level in RULES):
+                self.story.fired |= self._rules_that_fired(rows, before)
+
+    def _rules_that_fired(self, rows: Sequence[Optimization], before: Path) -> set[str]:
+        """The log does not tell rules apart: one fired if the graph is another without it."""
+        ruled = [row for row in rows if ALL_RULES & {*row.transformers}]
+        if len(ruled) == 1:
+            return {ruled[0].name}
+        after, self.current = self.current, before
+        with_all = digest_of(after)
+        fired = {
+            row.name
+            for row in ruled
+            if digest_of(self._pass_of([one for one in rows if one is not row]).path) != with_all
+        }
+        self.current = after
+        return fired
+
+    def fused(self, name: str) -> None:
+        self._edited(name, fuse)
+
+    def rewritten(self, name: str) -> None:
+        self._edited(name, rewrite)
+
+    def _edited(self, name: str, edit: Callable[[str, Path, Path], bool]) -> None:
+        target = self._next()
+        if edit(name, self.current, target):
+            tidy(target, self._names)
+            if self._take(target):
+                self.story.fired.add(name)
+
+    def prepared_for_qnn(self) -> None:
+        target = self._next()
+        if prepare_for_qnn(self.current, target):
+            tidy(target, self._names)
+            self.story.prepared = self._take(target)
+            self.current = target  # nodes may have got names, which the quantizer needs
+
+    def _pass_of(self, rows: Sequence[Optimization]) -> Ran:
+        wanted = frozenset(name for row in rows for name in row.transformers)
+        config = tuple(dict.fromkeys(entry for row in rows for entry in row.config))
+        return self._pass(wanted, self._level, required=wanted, config=config)
+
+    def _pass(
+        self,
+        wanted: frozenset[str],
+        level: int,
+        *,
+        required: frozenset[str] = frozenset(),
+        config: tuple[tuple[str, str], ...] = (),
+    ) -> Ran:
+        asked = Pass(wanted=wanted, level=level, required=required, config=config)
+        ran = transform(self.current, self._next(), asked, known=self._known)
+        tidy(ran.path, self._names)
+        return ran
+
+    def _next(self) -> Path:
+        self._files += 1
+        return self._work / f"{self._files}.onnx"
+
+    def _take(self, path: Path) -> bool:
+        """Makes it the current graph, if it is another one."""
+        digest = digest_of(path)
+        if digest in self._unchanged:
+            return False
+        self.current = path
+        self._unchanged = {digest}
+        self._names |= names_in(load_structure(path))
+        return True
+
+
+def digest_of(path: Path) -> str:
+    return graph_digest(load_structure(path), path.parent, defaults=contrib_defaults)
+
+
+def _has_halves(model: onnx.ModelProto) -> bool:
+    from onnx import TensorProto
+
+    halves = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    for graph in graphs_of(model.graph):
+        values = (*graph.input, *graph.output, *graph.value_info)
+        if any(tensor.data_type in halves for tensor in graph.initializer):
+            return True
+        if any(value.type.tensor_type.elem_type in halves for value in values):
+            return True
+    return False
+
+
+def _expanded(before: onnx.ModelProto, after: onnx.ModelProto) -> list[str]:
+    """Operators that are written out as others: functions of the model, and those the CPU has no kernel for."""
+    import onnx
+
+    gone = difference(before, after).removed
+    local = {f"{function.domain}.{function.name}" for function in before.functions}
+    versions = {entry.domain: entry.version for entry in before.opset_import}
+
+    def is_function(name: str) -> bool:
+        domain, _, op_type = name.rpartition(".")
+        if name in local:
+            return True
+        version = versions.get(domain, versions.get("ai.onnx", 1))
+        if not onnx.defs.has(op_type, version, domain):
+            return False
+        schema: Any = onnx.defs.get_schema(op_type, version, domain)
+        return bool(schema.has_function or schema.has_context_dependent_function)
+
+    return [f"expansion of {name}" for name in sorted(gone) if is_function(name)]

@@ -1,0 +1,279 @@
+"""From a case to its artifact: source, optimize, quantize, compile, each stage found in the store or built once.
+
+A stage's key is made of the content of what goes in, the options that apply to it and the tools that matter, so eight
+targets share one export, and a second run builds nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_winml.errors import BuildError, InfrastructureError, WinmlError
+from pytest_winml.pipeline.calibrating import calibration_for
+from pytest_winml.pipeline.policy import policy_for, resolve_precision
+from pytest_winml.pipeline.product import Product, Stage
+from pytest_winml.pipeline.service import DescribeRequest
+from pytest_winml.pipeline.source import Sources
+from pytest_winml.pipeline.tools import runtime_version, tool_versions
+from pytest_winml.records.artifact import Artifact, Provenance
+from pytest_winml.records.build import ModelDescription
+from pytest_winml.records.stages import MODEL_FILE, CompileRequest, OptimizeRequest, QuantizeRequest, StageAnswer
+from pytest_winml.records.store import StageIngredients
+from pytest_winml.session.machine import worker_key
+from pytest_winml.store.artifacts import Built, stage_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from pathlib import Path
+
+    from pytest_winml.execute.pool import WorkerPool
+    from pytest_winml.records.case import Case
+    from pytest_winml.records.machine import Availability
+    from pytest_winml.records.recipe import Recipe
+    from pytest_winml.records.target import Target
+    from pytest_winml.session.machine import Machine
+    from pytest_winml.store.artifacts import ArtifactStore
+
+_TRIES = 3
+SERVICE = "pytest_winml.pipeline.service:BuildService"
+
+
+class _Damaged(Exception):
+    """Something that was taken from the store turned out not to be whole."""
+
+
+class Pipeline:
+    """`on_stage` hears of a stage before it is built, `log` keeps what every stage of this run did."""
+
+    def __init__(
+        self,
+        store: ArtifactStore,
+        pool: WorkerPool,
+        machine: Machine,
+        *,
+        rootdir: Path,
+        scratch: Path,
+        timeout_s: float,
+        offline: bool = False,
+        on_stage: Callable[[str, str], None] = lambda model, stage: None,  # noqa: ARG005 - nobody listens
+    ) -> None:
+        self._store = store
+        self._pool = pool
+        self._machine = machine
+        self._scratch = scratch
+        self._timeout_s = timeout_s
+        self._on_stage = on_stage
+        self._sources = Sources(self, rootdir=rootdir, scratch=scratch, offline=offline)
+
+    def build(self, case: Case) -> Artifact:
+        """The artifact, or an error that names the model and the stage.
+
+        Entries on the way are taken by their record; every byte is checked of what is used: the input of a stage that
+        is built, and the artifact at the end. What is damaged is gone then, and the build starts again.
+        """
+        for _ in range(_TRIES):
+            try:
+                product = self._build(case)
+                self._require_whole(product)
+            except _Damaged:
+                continue
+            return _artifact(case, product)
+        raise InfrastructureError(
+            f"{case.model.name}: entries of the store {self._store.root} are damaged again as soon as they are built",
+            remedy="check the disk, or choose another --winml-store.",
+        )
+
+    def _build(self, case: Case) -> Product:
+        precision = resolve_precision(case.recipe.precision, case.target)
+        compiles = self._compiles(case)
+        product = self._sources.take(case)
+        product = self._optimize(case, product)
+        product = self._quantize(case, product, precision)
+        return self._compile(case, product) if compiles else product
+
+    def _require_whole(self, product: Product) -> None:
+        if any(self._store.get(key) is None for key in product.keys):
+            raise _Damaged
+
+    def _compiles(self, case: Case) -> bool:
+        """Decided before anything is built: a recipe that must compile fails here if it cannot."""
+        policy, wish = policy_for(case.target), case.recipe.compile
+        if wish is False or (wish == "auto" and not policy.has_ep_context):
+            return False
+        if not policy.has_ep_context:
+            raise BuildError(
+                f"{case.model.name}: {case.target.spec} has no EPContext, so compile=True cannot be met",
+                remedy='use compile="auto".',
+            )
+        answer = self._machine.availability(case.target)
+        if answer.usable:
+            return True
+        if wish is True:
+            raise BuildError(
+                f"{case.model.name}: compile=True needs {case.target.spec}, which is {answer.mode}: {answer.reason}",
+                remedy=answer.remedy or 'use compile="auto".',
+            )
+        return False
+
+    def _optimize(self, case: Case, product: Product) -> Product:
+        recipe = case.recipe
+        if recipe.optimize == "none" or (recipe.optimize == "default" and product.description.quantized):
+            return product
+        named = recipe.optimize if isinstance(recipe.optimize, tuple) else ()
+        from pytest_winml.pipeline.optimizations import resolve_names
+
+        request = OptimizeRequest(
+            model_path=str(product.path),
+            base="basic",
+            preparation=policy_for(case.target).preparation if self._will_quantize(case, product) else None,
+            names=resolve_names(named),
+            output_folder="",
+        )
+        return self.stage(case.model.name, Stage.OPTIMIZE, request, product, options=_options(request))
+
+    def _will_quantize(self, case: Case, product: Product) -> bool:
+        precision = resolve_precision(case.recipe.precision, case.target)
+        return precision in ("w8a8", "w8a16") and not product.description.quantized
+
+    def _quantize(self, case: Case, product: Product, precision: str) -> Product:
+        if precision in ("fp32", "ep") or product.description.quantized:
+            return product
+        recipe: Recipe = case.recipe
+        request = QuantizeRequest(
+            model_path=str(product.path),
+            precision=precision,  # type: ignore[arg-type]  # the policy answers with these words only
+            family=policy_for(case.target).family,
+            method=recipe.calibration.method,  # type: ignore[arg-type]  # checked by Calibration
+            per_channel=recipe.calibration.per_channel,
+            exclude_nodes=recipe.overrides.exclude_nodes,
+            tensor_types=recipe.overrides.tensor_types,
+            output_folder="",
+        )
+        options = _options(request)
+        if precision in ("fp16", "dynamic", "w4a16"):
+            return self.stage(case.model.name, Stage.QUANTIZE, request, product, options=options)
+        feeds = calibration_for(case, product.description.io.inputs, self._sources.rootdir)
+
+        def with_feeds(given: QuantizeRequest) -> QuantizeRequest:
+            return msgspec.structs.replace(given, feeds_path=str(feeds.write(self._scratch)))
+
+        return self.stage(
+            case.model.name,
+            Stage.QUANTIZE,
+            request,
+            product,
+            options={**options, "calibration": feeds.identity},
+            complete=with_feeds,
+        )
+
+    def _compile(self, case: Case, product: Product) -> Product:
+        answer = self._machine.availability(case.target)
+        target = case.target.resolved_to(answer.resolved or case.target.spec)
+        request = CompileRequest(
+            model_path=str(product.path),
+            target=target,
+            settings=msgspec.json.encode(self._machine.settings),
+            output_folder="",
+        )
+        return self.stage(
+            case.model.name,
+            Stage.COMPILE,
+            request,
+            product,
+            options={"embed": request.embed},
+            worker=("compile", worker_key(target, self._machine.settings)),
+            ep_identity=_ep_identity(target, answer),
+        )
+
+    def stage(
+        self,
+        model: str,
+        stage: Stage,
+        request: Any,
+        before: Product,
+        *,
+        options: dict[str, Any],
+        worker: Hashable = "onnx",
+        ep_identity: dict[str, str] | None = None,
+        complete: Callable[[Any], Any] = lambda request: request,
+    ) -> Product:
+        """One stage through the store. `complete` adds to the request what only a real build needs."""
+        ingredients = StageIngredients(
+            stage=stage.word,
+            stage_version=stage.version,
+            input_digest=before.digest,
+            options=options,
+            tools=tool_versions(stage.word),
+            ep_identity=ep_identity,
+        )
+
+        def make(folder: Path) -> dict[str, Any]:
+            self._require_whole(before)
+            self._on_stage(model, stage.word)
+            asked = complete(msgspec.structs.replace(request, output_folder=str(folder)))
+            answer = self.call(stage.method, asked, StageAnswer, worker=worker)
+            description = self.describe(folder / MODEL_FILE).with_ranges(
+                (*before.description.io.inputs, *answer.inputs)
+            )
+            return {"answer": msgspec.to_builtins(answer), "description": msgspec.to_builtins(description)}
+
+        found = self._store.get(stage_key(ingredients), content=False)
+        if found is not None:
+            return before.then(Built(found, reused=True), stage)
+        try:
+            built = self._store.build(ingredients, make, model=model, inputs=before.keys)
+        except WinmlError as error:
+            raise _at_stage(error, model, stage.word) from error
+        return before.then(built, stage)
+
+    def call(self, method: str, request: Any, result: Any, *, worker: Hashable = "onnx") -> Any:
+        return self._pool.get(("build", worker), SERVICE).call(method, request, result, timeout_s=self._timeout_s)
+
+    def describe(self, path: Path) -> ModelDescription:
+        described: ModelDescription = self.call("describe", DescribeRequest(model_path=str(path)), ModelDescription)
+        return described
+
+    def close(self) -> None:
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _options(request: Any) -> dict[str, Any]:
+    """What of a request decides the result: all but where the files are."""
+    paths = ("model_path", "output_folder", "feeds_path", "settings", "target")
+    return {name: value for name, value in msgspec.to_builtins(request).items() if name not in paths}
+
+
+def _ep_identity(target: Target, answer: Availability) -> dict[str, str]:
+    return {
+        "target": target.spec,
+        "soc": answer.soc or "",
+        "ep_version": answer.ep_version or "",
+        "runtime": runtime_version(),
+        **{f"option {name}": value for name, value in {**target.options, **target.unchecked_options}.items()},
+    }
+
+
+def _at_stage(error: WinmlError, model: str, stage: str) -> WinmlError:
+    located = type(error)(f"{model}, stage {stage}: {error.message}", remedy=error.remedy, log_tail=error.log_tail)
+    located.stage = stage
+    return located
+
+
+def _artifact(case: Case, product: Product) -> Artifact:
+    return Artifact(
+        path=product.path,
+        key=product.digest[:16],
+        provenance=Provenance(
+            source=f"{case.model.kind}:{case.model.shown_source}",
+            stages=tuple(run.stage for run in product.runs) or ("as it is",),
+            precision=product.precision,
+            opset=product.description.opset,
+            sha256=product.digest,
+            size_bytes=product.size_bytes,
+            runs=product.runs,
+        ),
+        io=product.description.io,
+    )

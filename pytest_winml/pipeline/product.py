@@ -1,0 +1,67 @@
+"""What a build has in hand between two stages."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_winml.records.artifact import StageRun
+from pytest_winml.records.base import Record
+from pytest_winml.records.build import ModelDescription
+from pytest_winml.records.stages import MODEL_FILE
+
+if TYPE_CHECKING:
+    from pytest_winml.store.artifacts import Built
+
+
+class Stage(Enum):
+    """A stage's word in keys and reports, its method in the worker, and the version of what our code does there.
+
+    A version is raised when the same request would give another result; the reasons:
+    import 1, export 1, optimize 1, quantize 1, compile 1: first.
+    """
+
+    IMPORT = ("import", "import_model", 1)
+    EXPORT = ("export", "export", 1)
+    OPTIMIZE = ("optimize", "optimize", 1)
+    QUANTIZE = ("quantize", "quantize", 1)
+    COMPILE = ("compile", "compile", 1)
+
+    def __init__(self, word: str, method: str, version: int) -> None:
+        self.word = word
+        self.method = method
+        self.version = version
+
+
+class Product(Record, frozen=True, kw_only=True):
+    """A model file with its content digest, what it says of itself, and the stages behind it."""
+
+    path: Path
+    digest: str
+    description: ModelDescription
+    size_bytes: int
+    runs: tuple[StageRun, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def then(self, built: Built, stage: Stage) -> Product:
+        """The product after a stage; the file's value ranges and the history go on."""
+        entry = built.entry
+        run = StageRun(stage=stage.word, key=entry.key, reused=built.reused, elapsed_s=entry.elapsed_s)
+        description = msgspec.convert(entry.answer["description"], ModelDescription)
+        if stage is Stage.COMPILE:  # a context hides the graph inside it, and with it the precision
+            description = msgspec.structs.replace(description, precision=self.precision)
+        return Product(
+            path=entry.folder / MODEL_FILE,
+            digest=entry.content_digest,
+            description=description,
+            size_bytes=sum(file.size_bytes for file in entry.files),
+            runs=(*self.runs, run),
+            keys=(entry.key,),
+        )
+
+    @property
+    def precision(self) -> str:
+        return self.description.precision

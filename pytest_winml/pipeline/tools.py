@@ -1,0 +1,32 @@
+"""Versions of the tools that decide what a stage produces; they are part of its key."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from pytest_winml.providers.distributions import runtime_install
+
+_TOOLS: dict[str, tuple[str, ...]] = {
+    "import": ("onnx",),
+    "export": ("onnx", "onnxscript", "torch", "transformers", "optimum", "optimum-onnx"),
+    "optimize": ("onnx", "onnxruntime", "onnxscript"),
+    "quantize": ("onnx", "onnxruntime"),
+    "compile": ("onnxruntime",),
+}
+
+
+def tool_versions(stage: str) -> dict[str, str]:
+    """Distribution and version of each tool of a stage; one that is missing is recorded as such."""
+    return {tool: runtime_version() if tool == "onnxruntime" else _version(tool) for tool in _TOOLS[stage]}
+
+
+def runtime_version() -> str:
+    """The distribution matters as well as the version: four of them install the same module."""
+    return " + ".join(map(str, runtime_install().distributions)) or "missing"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"

@@ -1,0 +1,60 @@
+"""What a build did, stage by stage, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from pytest_winml.records.artifact import ArtifactIO, StageRun, TensorSpec
+from pytest_winml.records.base import Record
+from pytest_winml.records.case import CaseRef
+
+# 1  first
+BUILD_RESULTS_SCHEMA_VERSION = 1
+
+BuildStatus = Literal["built", "reused", "skipped", "failed", "timed out"]
+
+
+class ModelDescription(Record, frozen=True, kw_only=True):
+    """What a model file says of itself, read in a worker since the file is not trusted."""
+
+    io: ArtifactIO
+    opset: int
+    precision: str
+    quantized: bool
+    nodes: int
+    external_files: tuple[str, ...] = ()
+
+    def with_ranges(self, known: tuple[TensorSpec, ...]) -> ModelDescription:
+        """The same inputs with the value ranges that an earlier stage knew of."""
+        ranges = {spec.name: (spec.low, spec.high) for spec in known}
+        inputs = tuple(
+            msgspec.structs.replace(spec, low=ranges[spec.name][0], high=ranges[spec.name][1])
+            if spec.name in ranges
+            else spec
+            for spec in self.io.inputs
+        )
+        return msgspec.structs.replace(self, io=ArtifactIO(inputs=inputs, outputs=self.io.outputs))
+
+
+class BuildOutcome(Record, frozen=True, kw_only=True):
+    """One (model, recipe, target) of a build-only run. `error_class` tells a model's fault from infrastructure."""
+
+    case: CaseRef
+    status: BuildStatus
+    stages: tuple[StageRun, ...] = ()
+    stopped_before: str | None = None
+    stage: str | None = None
+    error_class: str | None = None
+    infrastructure: bool = False
+    reason: str | None = None
+    artifact_key: str | None = None
+    precision: str | None = None
+    size_bytes: int | None = None
+
+
+class BuildResults(Record, frozen=True, kw_only=True):
+    schema_version: int = BUILD_RESULTS_SCHEMA_VERSION
+    run_id: str
+    outcomes: tuple[BuildOutcome, ...]

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _a_store_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Runs that tests start share one store, and it is not the user's."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTEST_ADDOPTS", f'--winml-store="{tmp_path_factory.mktemp("store").as_posix()}"')

@@ -1,0 +1,528 @@
+"""For every named optimization a graph where it fires, and one that is nearly the same where it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper, parser
+
+Weights = dict[str, NDArray[np.generic] | tuple[int, ...] | float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """`appears` and `goes` are node types; `near` differs from `fires` in the one thing that matters."""
+
+    name: str
+    fires: Callable[[], onnx.ModelProto]
+    near: Callable[[], onnx.ModelProto]
+    appears: str | None = None
+    goes: str | None = None
+    tolerance: float = 1e-4
+
+
+def made(signature: str, body: str, opset: int = 17, **weights: NDArray[np.generic] | tuple[int, ...] | float) -> onnx.ModelProto:
+    """A model of ONNX's text form. A weight is an array, a scalar, or a shape to fill with reproducible numbers."""
+    generator = np.random.default_rng(5)
+    graph = parser.parse_graph(f"agraph {signature} {{ {body} }}")
+    for name, weight in weights.items():
+        if isinstance(weight, tuple):
+            array: NDArray[np.generic] = (generator.standard_normal(weight) / 2).astype(np.float32)
+        else:
+            array = np.asarray(weight, np.float32 if isinstance(weight, float) else None)
+        graph.initializer.append(numpy_helper.from_array(array, name))
+    for place, node in enumerate(graph.node):
+        node.name = f"{node.op_type.lower()}_{place}"
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def ints(*numbers: int) -> NDArray[np.int64]:
+    return np.array(numbers, np.int64)
+
+
+def positive(*shape: int) -> NDArray[np.float32]:
+    return np.random.default_rng(6).uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+# Convolutions
+
+_IMAGE = "(float[1,3,8,8] x) => (float[1,8,8,8] y)"
+_CONV = "c = Conv<pads=[1,1,1,1]>(x, w) "
+_W = (8, 3, 3, 3)
+
+
+def conv_then(body: str, signature: str = _IMAGE, **weights: NDArray[np.generic] | tuple[int, ...] | float) -> onnx.ModelProto:
+    return made(signature, _CONV + body, w=_W, **weights)
+
+
+def conv_bn(*, shared: bool = False) -> onnx.ModelProto:
+    signature = "(float[1,3,8,8] x) => (float[1,8,8,8] y, float[1,8,8,8] z)" if shared else _IMAGE
+    body = "y = BatchNormalization(c, s, b, m, v) " + ("z = Sigmoid(c)" if shared else "")
+    return conv_then(body, signature, s=(8,), b=(8,), m=(8,), v=positive(8))
+
+
+def conv_add_bn(addend: tuple[int, ...]) -> onnx.ModelProto:
+    body = "a = Add(c, k) y = BatchNormalization(a, s, b, m, v)"
+    return conv_then(body, k=addend, s=(8,), b=(8,), m=(8,), v=positive(8))
+
+
+def conv_add_activation(activation: str) -> onnx.ModelProto:
+    signature = "(float[1,3,8,8] x, float[1,8,8,8] z) => (float[1,8,8,8] y)"
+    return conv_then(f"a = Add(c, z) y = {activation}(a)", signature)
+
+
+def pad_conv(value: float) -> onnx.ModelProto:
+    pads = ints(0, 0, 1, 1, 0, 0, 1, 1)
+    return made(_IMAGE, "p = Pad(x, pads, value) y = Conv(p, w)", w=_W, pads=pads, value=value)
+
+
+# GELU
+
+_ROWS = "(float[1,4,8] x) => (float[1,4,8] y)"
+
+
+def erf_gelu(divisor: float = math.sqrt(2), *, opset: int = 17, biased: bool = False) -> onnx.ModelProto:
+    body = "d = Div(t, root) e = Erf(d) p = Add(e, one) m = Mul(t, p) y = Mul(m, half)"
+    first = "t = Add(x, bias) " if biased else "t = Relu(x) "
+    return made(_ROWS, first + body, opset, root=divisor, one=1.0, half=0.5, bias=(8,))
+
+
+def tanh_gelu(cubic: float = 0.044715) -> onnx.ModelProto:
+    body = """c = Pow(x, three) s = Mul(c, cubic) a = Add(x, s) f = Mul(a, factor) t = Tanh(f) p = Add(t, one)
+              m = Mul(x, p) y = Mul(m, half)"""
+    return made(_ROWS, body, three=3.0, cubic=cubic, factor=math.sqrt(2 / math.pi), one=1.0, half=0.5)
+
+
+def quick_gelu(*, of_itself: bool = True) -> onnx.ModelProto:
+    signature = "(float[1,4,8] x, float[1,4,8] z) => (float[1,4,8] y)"
+    return made(signature, f"a = Mul({'x' if of_itself else 'z'}, k) s = Sigmoid(a) y = Mul(x, s)", k=1.702)
+
+
+def add_then_gelu() -> onnx.ModelProto:
+    signature = "(float[1,4,8] x, float[1,4,8] z) => (float[1,4,8] y)"
+    return made(signature, "t = Add(x, z) y = com.microsoft.Gelu(t)")
+
+
+# Normalizations
+
+
+def layer_norm(exponent: float = 2.0, *, opset: int = 17) -> onnx.ModelProto:
+    body = """m = ReduceMean<axes=[-1]>(x) d = Sub(x, m) p = Pow(d, exponent) v = ReduceMean<axes=[-1]>(p)
+              e = Add(v, epsilon) r = Sqrt(e) n = Div(d, r) s = Mul(n, scale) y = Add(s, bias)"""
+    return made(_ROWS, body, opset, exponent=exponent, epsilon=1e-5, scale=(8,), bias=(8,))
+
+
+def skip_layer_norm(skip: str = "1,4,8") -> onnx.ModelProto:
+    signature = f"(float[1,4,8] x, float[{skip}] z) => (float[1,4,8] y)"
+    return made(signature, "a = Add(x, z) y = LayerNormalization(a, scale, bias)", scale=(8,), bias=(8,))
+
+
+def bias_skip_layer_norm(bias: tuple[int, ...] = (8,), *, skipped_already: bool = False) -> onnx.ModelProto:
+    normalized = (
+        "y = com.microsoft.SkipLayerNormalization(b, z, scale, beta)"
+        if skipped_already
+        else "a = Add(b, z) y = LayerNormalization(a, scale, beta)"
+    )
+    signature = "(float[1,4,8] x, float[1,4,8] z) => (float[1,4,8] y)"
+    body = f"m = MatMul(x, w) b = Add(m, bias) {normalized}"
+    return made(signature, body, w=(8, 8), bias=bias, scale=(8,), beta=(8,))
+
+
+def rms_norm(exponent: float = 2.0) -> onnx.ModelProto:
+    body = """p = Pow(x, exponent) v = ReduceMean<axes=[-1]>(p) e = Add(v, epsilon) r = Sqrt(e) n = Div(x, r)
+              y = Mul(n, scale)"""
+    return made(_ROWS, body, exponent=exponent, epsilon=1e-6, scale=(8,))
+
+
+def embeddings(*, summed: bool = True) -> onnx.ModelProto:
+    """BERT's, with what the fusion wants to see after them: three projections and a residual."""
+    signature = "(int64[1,4] ids, int64[1,4] kinds) => (float[1,4,8] y)"
+    body = f"""words = Gather(word_table, ids) types = Gather(type_table, kinds)
+               sizes = Shape(ids) length = Gather(sizes, one) end = Unsqueeze(length, axis)
+               slice = Slice(positions, start, end, slice_axis) places = Gather(position_table, slice)
+               w1 = {"Add" if summed else "Mul"}(words, types) w2 = Add(w1, places)
+               n = LayerNormalization(w2, scale, bias)
+               q = MatMul(n, wq) k = MatMul(n, wk) v = MatMul(n, wv) qk = Mul(q, k) qkv = Mul(qk, v) y = Add(n, qkv)"""
+    return made(
+        signature, body, word_table=(16, 8), type_table=(16, 8), position_table=(16, 8), positions=np.arange(16)[None],
+        one=np.int64(1), axis=ints(0), start=ints(0), slice_axis=ints(1),
+        scale=(8,), bias=(8,), wq=(8, 8), wk=(8, 8), wv=(8, 8),
+    )  # fmt: skip
+
+
+# Attention
+
+
+def attention(*, key_bias: bool = True) -> onnx.ModelProto:
+    """Self-attention of four heads over eight features, between a residual and two normalizations."""
+
+    def projection(letter: str, order: str) -> str:
+        bias = f"{letter}b = Add({letter}m, {letter}_bias)" if letter != "k" or key_bias else "kb = Identity(km)"
+        return f"""{letter}m = MatMul(n, {letter}_weight) {bias}
+                   {letter}r = Reshape({letter}b, heads) {letter} = Transpose<perm=[{order}]>({letter}r) """
+
+    body = (
+        "n = LayerNormalization(x, scale, bias) "
+        + projection("q", "0,2,1,3")
+        + projection("k", "0,2,3,1")
+        + projection("v", "0,2,1,3")
+        + """s = MatMul(q, k) d = Div(s, root) p = Softmax<axis=-1>(d) c = MatMul(p, v)
+             ct = Transpose<perm=[0,2,1,3]>(c) cr = Reshape(ct, merged) o = MatMul(cr, o_weight) ob = Add(o, o_bias)
+             residual = Add(ob, x) y = LayerNormalization(residual, scale, bias)"""
+    )
+    weights: Weights = {f"{letter}_weight": (8, 8) for letter in "qkvo"}
+    weights |= {f"{letter}_bias": (8,) for letter in "qkvo" if letter != "k" or key_bias}
+    shapes: Weights = {"heads": ints(1, 4, 4, 2), "merged": ints(1, 4, 8)}
+    return made(_ROWS, body, scale=(8,), bias=(8,), root=math.sqrt(2), **weights, **shapes)
+
+
+def bias_softmax(bias: str) -> onnx.ModelProto:
+    signature = f"(float[2,4,8,8] x, float[{bias}] z) => (float[2,4,8,8] y)"
+    return made(signature, "a = Add(x, z) y = Softmax<axis=3>(a)")
+
+
+# MatMul and Gemm
+
+
+def matmul_add(rows: str, bias: tuple[int, ...] = (6,)) -> onnx.ModelProto:
+    return made(f"(float[{rows},8] x) => (float[{rows},6] y)", "m = MatMul(x, w) y = Add(m, b)", w=(8, 6), b=bias)
+
+
+def matmul_transpose(order: str) -> onnx.ModelProto:
+    signature = "(float[2,4,4] x, float[2,4,4] z) => (float[2,4,4] y)"
+    return made(signature, f"t = Transpose<perm=[{order}]>(z) y = MatMul(x, t)")
+
+
+def matmul_scale(factor: tuple[int, ...] | float) -> onnx.ModelProto:
+    signature = "(float[2,4,8] x, float[2,8,4] z) => (float[2,4,4] y)"
+    return made(signature, "s = Mul(x, k) y = MatMul(s, z)", k=factor)
+
+
+def matmul_bn(*, shared: bool = False) -> onnx.ModelProto:
+    signature = "(float[4,8] x) => (float[4,6] y" + (", float[4,6] z)" if shared else ")")
+    body = "m = MatMul(x, w) y = BatchNormalization(m, s, b, mean, v) " + ("z = Sigmoid(m)" if shared else "")
+    return made(signature, body, w=(8, 6), s=(6,), b=(6,), mean=(6,), v=positive(6))
+
+
+def dynamic_matmul(*, cast_to: int = 1) -> onnx.ModelProto:
+    body = f"""q, s, z = DynamicQuantizeLinear(x) i = MatMulInteger(q, w, z, wz) f = Cast<to={cast_to}>(i)
+               k = Mul(s, ws) {"y = Mul(f, k)" if cast_to == 1 else "g = Cast<to=1>(f) y = Mul(g, k)"}"""
+    weights = np.random.default_rng(7).integers(0, 255, (8, 6)).astype(np.uint8)
+    return made("(float[4,8] x) => (float[4,6] y)", body, w=weights, wz=np.uint8(128), ws=0.02)
+
+
+def gemm_then(body: str, signature: str = "(float[4,8] x) => (float[4,6] y)") -> onnx.ModelProto:
+    return made(signature, "g = Gemm(x, w, b) " + body, w=(8, 6), b=(6,))
+
+
+def gemm_sum(terms: str) -> onnx.ModelProto:
+    signature = "(float[4,8] x, float[4,6] z) => (float[4,6] y)"
+    return made(signature, f"g = Gemm(x, w) y = Sum({terms})", w=(8, 6))
+
+
+# Layout
+
+
+def qlinear_conv() -> onnx.ModelProto:
+    body = "y = QLinearConv<pads=[1,1,1,1]>(x, s, z, w, s, z, s, z)"
+    weights = np.random.default_rng(8).integers(0, 255, _W).astype(np.uint8)
+    signature = "(uint8[1,3,8,8] x) => (uint8[1,8,8,8] y)"
+    return made(signature, body, w=weights, s=0.05, z=np.uint8(128))
+
+
+def wide_conv(size: str, kernel: tuple[int, ...]) -> onnx.ModelProto:
+    return made(f"(float[1,32,{size}] x) => (float y)", "y = Conv(x, w)", w=(32, 32, *kernel))
+
+
+def reshape_transpose_reshape(shape: tuple[int, ...], order: tuple[int, ...], result: tuple[int, ...]) -> onnx.ModelProto:
+    body = f"s = Reshape(x, first) t = Transpose<perm={list(order)}>(s) y = Reshape(t, last)"
+    return made("(float[2,16,12] x) => (float y)", body, first=ints(*shape), last=ints(*result))
+
+
+# Small ones
+
+
+def sliced(end: int) -> onnx.ModelProto:
+    return made("(float[4,8] x) => (float y)", "s = Slice(x, b, e, a) y = Relu(s)", b=ints(0), e=ints(end), a=ints(1))
+
+
+def expanded(*shape: int) -> onnx.ModelProto:
+    return made("(float[1,8] x) => (float y)", "e = Expand(x, s) y = Relu(e)", s=ints(*shape))
+
+
+def quantized_twice(pairs: int) -> onnx.ModelProto:
+    body = "r0 = Relu(x) " + " ".join(
+        f"q{n} = QuantizeLinear(r{n}, s, z) r{n + 1} = DequantizeLinear(q{n}, s, z)" for n in range(pairs)
+    )
+    return made("(float[4,8] x) => (float[4,8] y)", f"{body} y = Sigmoid(r{pairs})", s=0.05, z=np.uint8(128))
+
+
+def where(condition: str) -> onnx.ModelProto:
+    signature = "(bool[4,8] c, float[4,8] x, float[4,8] z) => (float[4,8] y)"
+    body = {"negated": "n = Not(c) y = Where(n, x, z)", "plain": "w = Where(c, x, z) y = Relu(w)"}[condition]
+    return made(signature, body)
+
+
+def gathered(*indices: int) -> onnx.ModelProto:
+    body = " ".join(f"g{n} = Gather<axis=1>(x, i{n})" for n in indices)
+    total = " ".join(f"t{n} = Add({'g0' if n == 1 else f't{n - 1}'}, g{n})" for n in indices[1:])
+    places: Weights = {f"i{n}": np.int64(n) for n in indices}
+    return made("(float[2,3,8] x) => (float[2,8] y)", f"{body} {total} y = Relu(t{indices[-1]})", **places)
+
+
+def gather_by(indices: str) -> onnx.ModelProto:
+    body = {"range": "i = Range(b, e, d) ", "constant": "i = Identity(c) "}[indices] + "g = Gather<axis=1>(x, i) y = Relu(g)"
+    return made(
+        "(float[4,8] x) => (float y)", body, b=np.int64(1), e=np.int64(6), d=np.int64(1), c=ints(1, 2, 3, 4, 5)
+    )
+
+
+_X = "(float[4,8] x) => (float[4,8] y)"
+_FUSED_CONV, _FUSED_MATMUL = "com.microsoft.FusedConv", "com.microsoft.FusedMatMul"
+
+PATTERNS = (
+    Pattern(name="conv_bn_fusion", fires=conv_bn, near=lambda: conv_bn(shared=True), goes="BatchNormalization"),
+    Pattern(
+        name="conv_add_fusion",
+        fires=lambda: conv_then("y = Add(c, k)", k=(1, 8, 1, 1)),
+        near=lambda: conv_then("y = Add(c, k)", k=(1, 1, 1, 8)),
+        goes="Add",
+    ),
+    Pattern(
+        name="conv_mul_fusion",
+        fires=lambda: conv_then("y = Mul(c, k)", k=(1, 8, 1, 1)),
+        near=lambda: conv_then("y = Mul(c, k)", k=(1, 1, 1, 8)),
+        goes="Mul",
+    ),
+    Pattern(
+        name="conv_activation_fusion",
+        fires=lambda: conv_then("y = Relu(c)"),
+        near=lambda: conv_then("y = Softplus(c)"),
+        appears=_FUSED_CONV,
+        goes="Relu",
+    ),
+    Pattern(
+        name="conv_add_activation_fusion",
+        fires=lambda: conv_add_activation("Relu"),
+        near=lambda: conv_add_activation("Softplus"),
+        appears=_FUSED_CONV,
+        goes="Add",
+    ),
+    Pattern(
+        name="conv_channel_affine_folding",
+        fires=lambda: conv_then("m = Mul(c, f) y = Add(m, k)", f=(1, 8, 1, 1), k=(1, 8, 1, 1)),
+        near=lambda: conv_then("m = Mul(c, f) y = Add(m, k)", f=(1, 1, 8, 1), k=(1, 8, 1, 1)),
+        goes="Mul",
+    ),
+    Pattern(
+        name="conv_add_batch_normalization_folding",
+        fires=lambda: conv_add_bn((1, 8, 1, 1)),
+        near=lambda: conv_add_bn((1, 1, 8, 1)),
+        goes="BatchNormalization",
+    ),
+    Pattern(name="pad_fusion", fires=lambda: pad_conv(0.0), near=lambda: pad_conv(1.0), goes="Pad"),
+    Pattern(name="gelu_fusion", fires=erf_gelu, near=lambda: erf_gelu(1.5), appears="com.microsoft.Gelu", goes="Erf"),
+    Pattern(name="gelu_singlegelu", fires=lambda: erf_gelu(opset=20), near=erf_gelu, appears="Gelu", goes="Erf"),
+    Pattern(
+        name="fast_gelu_fusion",
+        fires=tanh_gelu,
+        near=lambda: tanh_gelu(0.05),
+        appears="com.microsoft.FastGelu",
+        goes="Tanh",
+    ),
+    Pattern(
+        name="quick_gelu_fusion",
+        fires=quick_gelu,
+        near=lambda: quick_gelu(of_itself=False),
+        appears="com.microsoft.QuickGelu",
+        goes="Sigmoid",
+    ),
+    Pattern(
+        name="bias_gelu_fusion",
+        fires=lambda: erf_gelu(biased=True),
+        near=add_then_gelu,
+        appears="com.microsoft.BiasGelu",
+        goes="Erf",
+    ),
+    Pattern(
+        name="gelu_approximation",
+        fires=erf_gelu,
+        near=lambda: erf_gelu(1.5),
+        appears="com.microsoft.FastGelu",
+        goes="Erf",
+        tolerance=1e-3,
+    ),
+    Pattern(
+        name="layer_norm_fusion",
+        fires=layer_norm,
+        near=lambda: layer_norm(3.0),
+        appears="LayerNormalization",
+        goes="ReduceMean",
+    ),
+    Pattern(
+        name="layernormalization_singlelayernorm",
+        fires=layer_norm,
+        near=lambda: layer_norm(opset=16),
+        appears="LayerNormalization",
+        goes="ReduceMean",
+    ),
+    Pattern(
+        name="skip_layer_norm_fusion",
+        fires=skip_layer_norm,
+        near=lambda: skip_layer_norm("1,4,1"),
+        appears="com.microsoft.SkipLayerNormalization",
+        goes="LayerNormalization",
+    ),
+    Pattern(
+        name="bias_skip_layer_norm_fusion",
+        fires=bias_skip_layer_norm,
+        near=lambda: bias_skip_layer_norm((4, 8), skipped_already=True),
+        appears="com.microsoft.SkipLayerNormalization",
+        goes="Add",
+    ),
+    Pattern(
+        name="simplified_layer_norm_fusion",
+        fires=rms_norm,
+        near=lambda: rms_norm(3.0),
+        appears="SimplifiedLayerNormalization",
+        goes="ReduceMean",
+    ),
+    Pattern(
+        name="embed_layer_norm_fusion",
+        fires=embeddings,
+        near=lambda: embeddings(summed=False),
+        appears="com.microsoft.EmbedLayerNormalization",
+        goes="LayerNormalization",
+    ),
+    Pattern(
+        name="attention_fusion",
+        fires=attention,
+        near=lambda: attention(key_bias=False),
+        appears="com.microsoft.Attention",
+        goes="Softmax",
+    ),
+    Pattern(
+        name="bias_softmax_fusion",
+        fires=lambda: bias_softmax("2,1,1,8"),
+        near=lambda: bias_softmax("1,1,8,1"),
+        appears="com.microsoft.BiasSoftmax",
+        goes="Softmax",
+    ),
+    Pattern(
+        name="matmul_add_fusion",
+        fires=lambda: matmul_add("4"),
+        near=lambda: matmul_add("4", (4, 1)),
+        appears="Gemm",
+        goes="MatMul",
+    ),
+    Pattern(
+        name="matmuladd_reshapegemm",
+        fires=lambda: matmul_add("2,4"),
+        near=lambda: matmul_add("2,4", (4, 1)),
+        appears="Gemm",
+        goes="MatMul",
+    ),
+    Pattern(
+        name="matmul_transpose_fusion",
+        fires=lambda: matmul_transpose("0,2,1"),
+        near=lambda: matmul_transpose("2,1,0"),
+        appears=_FUSED_MATMUL,
+        goes="Transpose",
+    ),
+    Pattern(
+        name="matmul_scale_fusion",
+        fires=lambda: matmul_scale(0.125),
+        near=lambda: matmul_scale((8,)),
+        appears=_FUSED_MATMUL,
+        goes="Mul",
+    ),
+    Pattern(
+        name="matmul_bn_fusion",
+        fires=matmul_bn,
+        near=lambda: matmul_bn(shared=True),
+        appears="Gemm",
+        goes="BatchNormalization",
+    ),
+    Pattern(
+        name="dynamic_quantize_matmul_fusion",
+        fires=dynamic_matmul,
+        near=lambda: dynamic_matmul(cast_to=11),
+        appears="com.microsoft.DynamicQuantizeMatMul",
+        goes="MatMulInteger",
+    ),
+    Pattern(
+        name="gemm_activation_fusion",
+        fires=lambda: gemm_then("y = Relu(g)"),
+        near=lambda: gemm_then("y = Erf(g)"),
+        appears="com.microsoft.FusedGemm",
+        goes="Relu",
+    ),
+    Pattern(name="gemm_sum_fusion", fires=lambda: gemm_sum("g, z"), near=lambda: gemm_sum("g, z, z"), goes="Sum"),
+    Pattern(
+        name="gemm_transpose_fusion",
+        fires=lambda: made("(float[8,4] x) => (float[4,6] y)", "t = Transpose(x) y = Gemm(t, w)", w=(8, 6)),
+        near=lambda: made("(float[4,8] x, float[6,4] z) => (float[4,6] y)", "t = Transpose(z) y = Gemm(x, w, t)", w=(8, 6)),
+        goes="Transpose",
+    ),
+    Pattern(
+        name="transpose_optimizer",
+        fires=lambda: made(_X, "t = Transpose(x) r = Relu(t) y = Transpose(r)"),
+        near=lambda: made("(float[8,4] x) => (float[4,8] y)", "r = Relu(x) y = Transpose(r)"),
+        goes="Transpose",
+    ),
+    Pattern(
+        name="nhwc_transformer", fires=qlinear_conv, near=lambda: conv_then("y = Relu(c)"), appears="com.microsoft.QLinearConv"
+    ),
+    Pattern(
+        name="nchwc_transformer",
+        fires=lambda: wide_conv("8,8", (3, 3)),
+        near=lambda: wide_conv("8", (3,)),
+        appears="com.microsoft.nchwc.Conv",
+    ),
+    Pattern(
+        name="highdim_rtr_lowdim_rtr",
+        fires=lambda: reshape_transpose_reshape((2, 4, 4, 1, 3, 4), (0, 1, 4, 5, 2, 3), (2, 48, 4)),
+        near=lambda: reshape_transpose_reshape((2, 16, 3, 4), (0, 2, 3, 1), (2, 12, 16)),
+    ),
+    Pattern(name="slice_elimination", fires=lambda: sliced(8), near=lambda: sliced(7), goes="Slice"),
+    Pattern(name="expand_elimination", fires=lambda: expanded(1, 8), near=lambda: expanded(4, 8), goes="Expand"),
+    Pattern(
+        name="unsqueeze_elimination",
+        fires=lambda: made(_X, "u = Unsqueeze(k, a) y = Add(x, u)", k=(8,), a=ints(0)),
+        near=lambda: made("(float[8] x) => (float[1,8] y)", "u = Unsqueeze(x, a) y = Add(u, k)", k=(8,), a=ints(0)),
+        goes="Unsqueeze",
+    ),
+    Pattern(
+        name="constant_folding",
+        fires=lambda: made(_X, "s = Add(k, l) y = Mul(x, s)", k=(8,), l=(8,)),
+        near=lambda: made(_X, "s = Add(k, x) y = Mul(s, l)", k=(8,), l=(8,)),
+        goes="Add",
+    ),
+    Pattern(
+        name="double_qdq_pairs_remover",
+        fires=lambda: quantized_twice(2),
+        near=lambda: quantized_twice(1),
+        goes="QuantizeLinear",
+    ),
+    Pattern(name="not_where_fusion", fires=lambda: where("negated"), near=lambda: where("plain"), goes="Not"),
+    Pattern(
+        name="gather_slice_to_split_fusion",
+        fires=lambda: gathered(0, 1, 2),
+        near=lambda: gathered(0, 1),
+        appears="Split",
+        goes="Gather",
+    ),
+    Pattern(
+        name="gather_to_slice_fusion",
+        fires=lambda: gather_by("range"),
+        near=lambda: gather_by("constant"),
+        appears="Slice",
+        goes="Gather",
+    ),
+)
