@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_winml.records.case import Case
     from pytest_winml.records.model import Model
     from pytest_winml.records.placement import FallbackNode, PlacedNode, Placement
-    from pytest_winml.records.recipe import Recipe
+    from pytest_winml.records.recipe import Calibration, Overrides, Recipe
     from pytest_winml.records.target import Target
 
 _HOMES = {
@@ -46,15 +46,15 @@ _HOMES = {
     "pytest_winml.records.case": ("Case",),
     "pytest_winml.records.model": ("Model",),
     "pytest_winml.records.placement": ("FallbackNode", "PlacedNode", "Placement"),
-    "pytest_winml.records.recipe": ("Recipe",),
+    "pytest_winml.records.recipe": ("Calibration", "Overrides", "Recipe"),
     "pytest_winml.records.target": ("Target",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Artifact", "BuildError", "Case", "FallbackNode", "Model", "ModelError", "NotOnTarget", "PlacedNode", "Placement",
-    "ProviderUnavailable", "Recipe", "RunFailed", "Session", "SessionError", "Target", "TargetAbsent", "TargetBroken",
-    "UsageProblem", "Winml", "WinmlError", "WorkerError",
+    "Artifact", "BuildError", "Calibration", "Case", "FallbackNode", "Model", "ModelError", "NotOnTarget",
+    "Overrides", "PlacedNode", "Placement", "ProviderUnavailable", "Recipe", "RunFailed", "Session", "SessionError",
+    "Target", "TargetAbsent", "TargetBroken", "UsageProblem", "Winml", "WinmlError", "WorkerError",
 ]  # fmt: skip
 
 

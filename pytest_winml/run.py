@@ -21,6 +21,7 @@ from pytest_winml.pipeline.pipeline import Pipeline
 from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.records.target import ALL_TARGETS
 from pytest_winml.report.assertions import explain_placement
+from pytest_winml.report.cache import damage_sentence
 from pytest_winml.report.header import header_lines
 from pytest_winml.reporter import Reporter
 from pytest_winml.runner import CaseRunner
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
+    from pytest_winml.records.store import Damage
     from pytest_winml.settings import Settings
 
 
@@ -49,6 +51,7 @@ class WinmlRun:
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self.settings = settings
+        self._remarks: list[str] = []  # what befell the store during the current item
         self._keep_logs = False  # set when a worker misbehaved: its error names the log
         is_worker = hasattr(config, "workerinput")
         self._reporter = None if is_worker else Reporter(config, settings)
@@ -75,7 +78,7 @@ class WinmlRun:
         scratch = self._folder / "models"
         scratch.mkdir()
         return Pipeline(
-            ArtifactStore(self.settings.store or default_root()),
+            ArtifactStore(self.settings.store or default_root(), on_damage=self._report_damage, on_wait=self._say),
             self._pool,
             self.machine,
             rootdir=self.settings.rootdir,
@@ -87,6 +90,17 @@ class WinmlRun:
 
     def _build(self, case: Case) -> Artifact:
         return self._pipeline.build(case)
+
+    def _report_damage(self, damage: Damage) -> None:
+        sentence = damage_sentence(damage)
+        self._remarks.append(sentence)
+        self._say(sentence)
+
+    def _say(self, sentence: str) -> None:
+        """One line on the terminal while tests run."""
+        terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            terminal.write_line(f"winml: {sentence}")
 
     def _progress(self, model: str, stage: str) -> None:
         """Which stage is being built: a line the next one overwrites on a terminal, a plain one with -v elsewhere."""
@@ -174,8 +188,9 @@ class WinmlRun:
         item.stash[PHASES].append(report)
         if report.when == "teardown":
             entry = finished_item(item.nodeid, runner, item.stash[PHASES], item.stash.get(FAILURE, None))
-            if isinstance(item, BuildItem):
-                entry = msgspec.structs.replace(entry, build=item.outcome)
+            build = item.outcome if isinstance(item, BuildItem) else None
+            entry = msgspec.structs.replace(entry, build=build, notes=(*entry.notes, *self._remarks))
+            self._remarks.clear()
             report.winml = msgspec.json.encode(entry).decode()  # type: ignore[attr-defined]
         return report
 

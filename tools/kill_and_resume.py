@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-SUITE = '''
+SUITE = """
 import pytest
 from pytest_winml import Model, Recipe
 
@@ -29,7 +29,7 @@ RECIPES = [Recipe(), Recipe(precision="w8a8"), Recipe(precision="fp16"), Recipe(
 
 @pytest.mark.winml(models=DIGITS, recipes=RECIPES, targets=["cpu"])
 def test_build(winml): ...
-'''
+"""
 
 
 def main() -> int:
@@ -48,13 +48,14 @@ def main() -> int:
         status = _run(folder, "broken").wait()
         expected, got = _contents(folder / "whole"), _contents(folder / "broken")
     print(f"unbroken run {whole_s:.1f} s, {len(expected)} entries; after {chosen.kills} kills {len(got)} entries")
-    print(f"stages built again although finished: {rebuilt}; last run's exit status {status}; same stores: {expected == got}")
+    print(f"stages built again although finished: {rebuilt}; exit status of the last run: {status}")
+    print(f"stores equal by key and content: {expected == got}")
     return 0 if expected == got and not rebuilt and status == 0 else 1
 
 
 def _run(folder: Path, store: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pytest", "-q", "--winml-build-only", "--winml-store", store, "-p", "no:cacheprovider"]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    options = ["-q", "-p", "no:cacheprovider", "--winml-build-only", "--winml-store", store]
+    return subprocess.Popen([sys.executable, "-m", "pytest", *options], cwd=folder, stdout=subprocess.DEVNULL)
 
 
 def _killed_run(folder: Path, after_s: float) -> int:

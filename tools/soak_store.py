@@ -164,9 +164,13 @@ def torment(site: Site, generator: random.Random, whole_s: float, tally: Tally) 
 
 
 def run_to_the_end(builders: list[subprocess.Popen[bytes]]) -> None:
-    for builder in builders:
-        if status := builder.wait(LIMIT_S):
-            raise SystemExit(f"a builder that nobody killed ended with status {status}")
+    try:
+        statuses = [builder.wait(LIMIT_S) for builder in builders]
+    finally:
+        for builder in builders:
+            builder.kill()  # which does nothing to one that has ended
+    if any(statuses):
+        raise SystemExit(f"builders that nobody killed ended with status {', '.join(map(str, statuses))}")
 
 
 # The proof.

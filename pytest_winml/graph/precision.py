@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import onnx
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DYNAMIC_OPERATORS = ("DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeMatMul")
+_BLOCK_OPERATORS = ("MatMulNBits", "GatherBlockQuantized")
 _BITS: dict[int, int] = {
     onnx.TensorProto.INT4: 4, onnx.TensorProto.UINT4: 4,
     onnx.TensorProto.INT8: 8, onnx.TensorProto.UINT8: 8,
@@ -28,8 +34,8 @@ def precision_in(model: onnx.ModelProto) -> str:
             weights[_BITS.get(tensor.data_type, 0)] += math.prod(tensor.dims)
         elif node.op_type == "QuantizeLinear":
             activations[_activation_bits(node, initializers)] += 1
-    words = _word("w", weights) + _word("a", activations)
-    return words or _float_type(initializers)
+    float_type = _float_type(initializers)
+    return _integer_form(model, float_type) or _word("w", weights) + _word("a", activations) or float_type
 
 
 def _activation_bits(node: onnx.NodeProto, initializers: dict[str, onnx.TensorProto]) -> int:
@@ -47,19 +53,39 @@ def _word(letter: str, elements: Counter[int]) -> str:
 
 
 def _float_type(initializers: dict[str, onnx.TensorProto]) -> str:
-    types = {tensor.data_type for tensor in initializers.values()}
-    only_halves = onnx.TensorProto.FLOAT16 in types and onnx.TensorProto.FLOAT not in types
-    return "fp16" if only_halves else "fp32"
+    """By most elements: a few constants of another type, such as the scales of a Resize, do not name a precision."""
+    elements: Counter[int] = Counter()
+    for tensor in initializers.values():
+        elements[tensor.data_type] += math.prod(tensor.dims)
+    return "fp16" if elements[onnx.TensorProto.FLOAT16] > elements[onnx.TensorProto.FLOAT] else "fp32"
 
 
-_QUANTIZED_OPERATORS = frozenset(
-    {
-        "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger",
-        "ConvInteger", "QGemm", "QLinearAdd", "QAttention", "DynamicQuantizeMatMul", "MatMulNBits",
-    }
-)  # fmt: skip
+def _integer_form(model: onnx.ModelProto, float_type: str) -> str | None:
+    """Quantized forms that have no Q/DQ: ranges found at run time, weights in blocks, integer operators."""
+    nodes = list(all_nodes(model.graph))
+    if any(node.op_type in _DYNAMIC_OPERATORS for node in nodes):
+        return "dynamic"
+    blocks = [node for node in nodes if node.op_type in _BLOCK_OPERATORS]
+    if blocks:
+        bits = next((attribute.i for attribute in blocks[0].attribute if attribute.name == "bits"), 4)
+        return f"w{bits}a{16 if float_type == 'fp16' else 32}"
+    return "w8a8" if any(_is_integer_operator(node) for node in nodes) else None
 
 
 def is_quantized(model: onnx.ModelProto) -> bool:
-    """Whether the graph is quantized already, in any of the forms that ORT knows."""
-    return any(node.op_type in _QUANTIZED_OPERATORS for node in model.graph.node)
+    """Whether the graph is quantized already, in any of the forms that ORT knows, subgraphs included."""
+    known = {"QuantizeLinear", "DequantizeLinear", *_DYNAMIC_OPERATORS, *_BLOCK_OPERATORS}
+    return any(node.op_type in known or _is_integer_operator(node) for node in all_nodes(model.graph))
+
+
+def _is_integer_operator(node: onnx.NodeProto) -> bool:
+    return node.op_type.startswith("QLinear") or node.op_type in ("QGemm", "QAttention")
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Every node, those of subgraphs (If, Loop, Scan) too."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for subgraph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from all_nodes(subgraph)

@@ -21,14 +21,9 @@ import msgspec
 from pytest_winml.errors import BuildError, InfrastructureError
 from pytest_winml.graph.reading import external_files, load_structure
 from pytest_winml.pipeline.policy import policy_for
-from pytest_winml.providers.binding import Surroundings, bind
-from pytest_winml.providers.distributions import runtime_install
-from pytest_winml.providers.host import this_host
-from pytest_winml.providers.libraries import find_libraries
-from pytest_winml.providers.registry import Registry
 from pytest_winml.records.stages import MODEL_FILE, StageAnswer
-from pytest_winml.records.target import EP_BY_NAME
 from pytest_winml.session.messages import ProviderSettings
+from pytest_winml.session.process import ProcessProviders
 from pytest_winml.session.qnn_op_trace import FILE_NAME as TRACE_FILE
 
 if TYPE_CHECKING:
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
 
     from pytest_winml.providers.binding import Binding
     from pytest_winml.records.stages import CompileRequest, Fact
-    from pytest_winml.records.target import Target
 
 _INPUT_FILE = "input.onnx"
 _ERRORS_ONLY = 3
@@ -66,7 +60,8 @@ def compile_model(request: CompileRequest, *, read_log: Callable[[], str] = lamb
     path, folder = Path(request.model_path).absolute(), Path(request.output_folder).absolute()
     source = load_structure(path)
     _refuse(source, request)
-    binding, device = _bind(ort, request.target, msgspec.json.decode(request.settings, type=ProviderSettings))
+    settings = msgspec.json.decode(request.settings, type=ProviderSettings)
+    binding, device = ProcessProviders(ort, settings).bind(request.target)  # as a session binds
     files = (path, *external_files(source, path.parent))
     large = sum(file.stat().st_size for file in files) > _LARGE_BYTES
     with _made_here(folder, path, files):
@@ -98,27 +93,6 @@ def _refuse(source: ModelProto, request: CompileRequest) -> None:
         raise BuildError(f"{request.model_path} is compiled already and cannot be compiled again")
 
 
-def _bind(ort: Any, target: Target, settings: ProviderSettings) -> tuple[Binding, Any | None]:
-    """As a session binds, so that what is compiled is what will run."""
-    registry = Registry(ort)
-    search = find_libraries(
-        settings.ep_libraries, allow_download=not settings.offline, timeout_s=settings.catalog_timeout_s
-    )
-    library = search.best(str(target.ep))
-    if library is not None and EP_BY_NAME[library.ep].provider not in registry.providers():
-        registry.register(library)
-    offered = registry.devices()
-    surroundings = Surroundings(
-        host=this_host(),
-        providers=registry.providers(),
-        devices=tuple(info for info, _ in offered),
-        library=library,
-        runtime=next((one.name for one in runtime_install().distributions), "onnxruntime"),
-    )
-    binding = bind(target, surroundings, settings.emulate)
-    return binding, None if binding.device_index is None else offered[binding.device_index][1]
-
-
 def _options(ort: Any, binding: Binding, device: Any | None, folder: Path) -> Any:
     trace = {"enable_framework_op_trace": "1", "framework_op_trace_dir": os.fspath(folder)}
     given = {**binding.options, **(trace if binding.target.ep == "qnn" else {})}
@@ -144,7 +118,8 @@ def _made_here(folder: Path, path: Path, files: tuple[Path, ...]) -> Iterator[No
                 yield
     except OSError as error:
         raise InfrastructureError(
-            f"no room to compile {path} in {folder} ({error})", remedy="make room on the disk, and run again."
+            f"compiling {path} in {folder} failed on this machine ({error})",
+            remedy="make room on the disk, and run again.",
         ) from error
 
 

@@ -34,6 +34,7 @@ def describe(path: Path) -> ModelDescription:
         opset=declared,
         precision=precision_in(model),
         quantized=is_quantized(model),
+        compiled=any(node.op_type == "EPContext" for node in model.graph.node),
         nodes=len(model.graph.node),
         external_files=tuple(file.relative_to(path.parent.resolve()).as_posix() for file in files),
     )

@@ -24,7 +24,7 @@ class Optimization:
     """One row. `does` is one sentence, `transformers` are ONNX Runtime's names and `level` the level they live at.
 
     A row of the backend `names` only stands for the ones it `needs`. `before` are transformers of ORT's basic level
-    that have to wait, since they take the pattern apart that this one looks for.
+    that have to wait, since they take the pattern apart that this one looks for. `never` is why it cannot fire.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Optimization:
     config: tuple[tuple[str, str], ...] = ()
     needs: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
+    never: str = ""
 
 
 def _basic(name: str, does: str, *transformers: str, needs: tuple[str, ...] = ()) -> Optimization:
@@ -148,8 +149,12 @@ _ROWS = (
         needs=("layer_norm_fusion",),
         before=("MatMulAddFusion",),
     ),
-    _extended(
-        "bias_softmax_fusion", "An Add and the Softmax after it become com.microsoft.BiasSoftmax.", "BiasSoftmaxFusion"
+    Optimization(
+        name="bias_softmax_fusion",
+        does="An Add and the Softmax after it become com.microsoft.BiasSoftmax.",
+        transformers=("BiasSoftmaxFusion",),
+        level=EXTENDED,
+        never="only CUDA and ROCm have the operator, and graphs are optimized on the CPU",
     ),
     # MatMul and Gemm
     _basic(

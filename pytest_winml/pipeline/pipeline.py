@@ -13,7 +13,13 @@ import msgspec
 
 from pytest_winml.errors import BuildError, InfrastructureError, WinmlError
 from pytest_winml.pipeline.calibrating import calibration_for
-from pytest_winml.pipeline.policy import policy_for, resolve_precision
+from pytest_winml.pipeline.policy import (
+    CALIBRATED_PRECISIONS,
+    LEFT_TO_EP,
+    as_it_applies,
+    policy_for,
+    resolve_precision,
+)
 from pytest_winml.pipeline.product import Product, Stage
 from pytest_winml.pipeline.service import DescribeRequest
 from pytest_winml.pipeline.source import Sources
@@ -92,7 +98,7 @@ class Pipeline:
         product = self._sources.take(case)
         product = self._optimize(case, product)
         product = self._quantize(case, product, precision)
-        return self._compile(case, product) if compiles else product
+        return self._compile(case, product) if compiles and not product.description.compiled else product
 
     def _require_whole(self, product: Product) -> None:
         if any(self._store.get(key) is None for key in product.keys):
@@ -120,7 +126,7 @@ class Pipeline:
 
     def _optimize(self, case: Case, product: Product) -> Product:
         recipe = case.recipe
-        if recipe.optimize == "none" or (recipe.optimize == "default" and product.description.quantized):
+        if recipe.optimize == "none" or (recipe.optimize == "default" and product.description.finished):
             return product
         named = recipe.optimize if isinstance(recipe.optimize, tuple) else ()
         from pytest_winml.pipeline.optimizations import resolve_names
@@ -136,10 +142,10 @@ class Pipeline:
 
     def _will_quantize(self, case: Case, product: Product) -> bool:
         precision = resolve_precision(case.recipe.precision, case.target)
-        return precision in ("w8a8", "w8a16") and not product.description.quantized
+        return precision in CALIBRATED_PRECISIONS and not product.description.finished
 
     def _quantize(self, case: Case, product: Product, precision: str) -> Product:
-        if precision in ("fp32", "ep") or product.description.quantized:
+        if precision in ("fp32", LEFT_TO_EP) or product.description.finished:
             return product
         recipe: Recipe = case.recipe
         request = QuantizeRequest(
@@ -152,8 +158,8 @@ class Pipeline:
             tensor_types=recipe.overrides.tensor_types,
             output_folder="",
         )
-        options = _options(request)
-        if precision in ("fp16", "dynamic", "w4a16"):
+        options = _options(as_it_applies(request))
+        if precision not in CALIBRATED_PRECISIONS:
             return self.stage(case.model.name, Stage.QUANTIZE, request, product, options=options)
         feeds = calibration_for(case, product.description.io.inputs, self._sources.rootdir)
 
@@ -215,6 +221,8 @@ class Pipeline:
             self._on_stage(model, stage.word)
             asked = complete(msgspec.structs.replace(request, output_folder=str(folder)))
             answer = self.call(stage.method, asked, StageAnswer, worker=worker)
+            if stage is Stage.COMPILE:  # QNN numbers operators over the life of a process: the next gets a new one
+                self._pool.discard(("build", worker))
             description = self.describe(folder / MODEL_FILE).with_ranges(
                 (*before.description.io.inputs, *answer.inputs)
             )

@@ -51,7 +51,16 @@ _MAKERS: dict[str, Callable[[ModelProto, QuantizeRequest, Path], Made]] = {
 
 def quantize(request: QuantizeRequest) -> StageAnswer:
     """Writes `model.onnx` into the output folder; what ORT's tools leave behind goes to a folder in it, and away."""
-    path, folder = Path(request.model_path), Path(request.output_folder)
+    try:
+        return _quantized(request, Path(request.model_path), Path(request.output_folder))
+    except (OSError, MemoryError) as error:
+        raise InfrastructureError(
+            f"quantizing {request.model_path} failed on this machine ({type(error).__name__}: {error})",
+            remedy="make room on the disk or in memory, and run again.",
+        ) from error
+
+
+def _quantized(request: QuantizeRequest, path: Path, folder: Path) -> StageAnswer:
     source = load_complete(path)
     _refuse(source, request)
     _check_weights(source, request)
@@ -67,13 +76,8 @@ def quantize(request: QuantizeRequest) -> StageAnswer:
 def _made(source: ModelProto, request: QuantizeRequest, scratch: Path) -> Made:
     try:
         return _MAKERS[request.precision](source, request, scratch)
-    except WinmlError:
+    except (WinmlError, OSError, MemoryError):
         raise
-    except (OSError, MemoryError) as error:
-        raise InfrastructureError(
-            f"no room to quantize {request.model_path} ({type(error).__name__}: {error})",
-            remedy="make room on the disk or in memory, and run again.",
-        ) from error
     except Exception as error:
         raise BuildError(
             f"ONNX Runtime cannot quantize {request.model_path} to {request.precision} "

@@ -101,7 +101,7 @@ def _float_value(
     for node in kept:
         for place, made in enumerate(before[node.name].output):
             if made == name and node.output[place] in (name, f"{name}{_FLOAT_OUTPUT}"):
-                return node.output[place]
+                return str(node.output[place])
     return None
 
 

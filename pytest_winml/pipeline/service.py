@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_winml.execute.log import current_offset, tail
 from pytest_winml.records.base import Record
 from pytest_winml.records.build import ModelDescription
 from pytest_winml.records.stages import (
@@ -55,4 +56,5 @@ class BuildService:
     def compile(self, request: CompileRequest) -> StageAnswer:
         from pytest_winml.pipeline.compile import compile_model
 
-        return compile_model(request)
+        start = current_offset(self._log_path)
+        return compile_model(request, read_log=lambda: tail(self._log_path, start=start))

@@ -59,7 +59,7 @@ class Sources:
     def take(self, case: Case) -> Product:
         model = case.model
         if model.kind == "hf":
-            return self._export(case)
+            return self._ranged(model, self._export(case))
         product = self._ready_made(model)
         _refuse_what_only_an_export_can(case, product)
         return product

@@ -23,8 +23,14 @@ class ModelDescription(Record, frozen=True, kw_only=True):
     opset: int
     precision: str
     quantized: bool
+    compiled: bool = False
     nodes: int
     external_files: tuple[str, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Quantized or compiled already: such a graph is not optimized by default nor quantized again."""
+        return self.quantized or self.compiled
 
     def with_ranges(self, known: tuple[TensorSpec, ...]) -> ModelDescription:
         """The same inputs with the value ranges that an earlier stage knew of."""

@@ -93,6 +93,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         revision: str | None = None,
         component: str | None = None,
         shapes: Mapping[str, tuple[int, ...]] | None = None,
+        inputs: Mapping[str, tuple[float, float]] | None = None,
         name: str | None = None,
     ) -> Model:
         """A Hugging Face model: a hub id or a local directory, safetensors only, none of its own code.
@@ -109,6 +110,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             name=name or (f"{stem}.{_safe(component)}" if component else stem),
             source=source,
             shapes={key: _as_shape(value) for key, value in (shapes or {}).items()},
+            ranges=dict(inputs or {}),
             task=task,
             weights=weights,
             config_json=msgspec.json.encode(dict(config or {}), order="deterministic").decode(),

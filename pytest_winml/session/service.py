@@ -8,11 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_winml.errors import RunFailed, SessionError, TargetAbsent, TargetBroken, WinmlError
 from pytest_winml.execute.log import current_offset, read_slice
-from pytest_winml.providers.binding import Surroundings, bind
-from pytest_winml.providers.distributions import runtime_install
-from pytest_winml.providers.host import this_host
-from pytest_winml.providers.libraries import LibrarySearch, find_libraries
-from pytest_winml.providers.registry import Registry
 from pytest_winml.records.machine import Availability, Runtime
 from pytest_winml.session.messages import (
     OpenedSession,
@@ -24,6 +19,7 @@ from pytest_winml.session.messages import (
     TargetRequest,
 )
 from pytest_winml.session.opening import open_session
+from pytest_winml.session.process import ProcessProviders
 from pytest_winml.session.tensors import from_message, to_message
 
 if TYPE_CHECKING:
@@ -37,13 +33,12 @@ class SessionService:
         self._log_path = log_path
         self._sessions: dict[int, Any] = {}
         self._numbers = itertools.count(1)
-        self._registry: Registry | None = None
-        self._search: LibrarySearch | None = None
+        self._process: ProcessProviders | None = None
 
     def runtime(self, settings: ProviderSettings) -> Runtime:
         """What this process loads, without registering anything."""
         ort = _import_ort()
-        search = self._find_libraries(settings)
+        search = self._providers(settings).search
         return Runtime(
             version=ort.__version__,
             package=getattr(ort, "package_name", "onnxruntime"),
@@ -55,7 +50,7 @@ class SessionService:
     def check(self, request: TargetRequest) -> Availability:
         """Whether the target binds here. What goes wrong is an answer, with its reason, not an error."""
         try:
-            binding, device = self._bind(request.target, request.settings)
+            binding, device = self._providers(request.settings).bind(request.target)
             if device is None:
                 self._open_probe(binding)
         except TargetAbsent as absent:
@@ -71,7 +66,7 @@ class SessionService:
         )
 
     def open(self, request: OpenRequest) -> OpenedSession:
-        binding, device = self._bind(request.target, request.settings)
+        binding, device = self._providers(request.settings).bind(request.target)
         number = next(self._numbers)
         start = current_offset(self._log_path)
         opened = open_session(
@@ -110,30 +105,10 @@ class SessionService:
             raise SessionError(f"session {number} is closed")
         return self._sessions[number]
 
-    def _find_libraries(self, settings: ProviderSettings) -> LibrarySearch:
-        if self._search is None:
-            self._search = find_libraries(
-                settings.ep_libraries, allow_download=not settings.offline, timeout_s=settings.catalog_timeout_s
-            )
-        return self._search
-
-    def _bind(self, target: Target, settings: ProviderSettings) -> tuple[Binding, Any | None]:
-        if self._registry is None:
-            self._registry = Registry(_import_ort())
-        registry = self._registry
-        library = self._find_libraries(settings).best(str(target.ep))
-        if library is not None:
-            registry.register(library)
-        offered = registry.devices()
-        surroundings = Surroundings(
-            host=this_host(),
-            providers=registry.providers(),
-            devices=tuple(info for info, _ in offered),
-            library=library,
-            runtime=next((one.name for one in runtime_install().distributions), "onnxruntime"),
-        )
-        binding = bind(target, surroundings, settings.emulate)
-        return binding, None if binding.device_index is None else offered[binding.device_index][1]
+    def _providers(self, settings: ProviderSettings) -> ProcessProviders:
+        if self._process is None:
+            self._process = ProcessProviders(_import_ort(), settings)
+        return self._process
 
     def _open_probe(self, binding: Binding) -> None:
         """A classic build tells whether its device is there only when a session opens: open one of a single node."""

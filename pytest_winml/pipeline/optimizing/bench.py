@@ -11,7 +11,7 @@ from pytest_winml.graph.identity import graph_digest
 from pytest_winml.graph.precision import is_quantized
 from pytest_winml.graph.reading import load_structure
 from pytest_winml.pipeline.optimizations import BASIC, Optimization
-from pytest_winml.pipeline.optimizing.files import graphs_of, names_in, tidy
+from pytest_winml.pipeline.optimizing.files import discard, graphs_of, names_in, tidy
 from pytest_winml.pipeline.optimizing.fusions import fuse
 from pytest_winml.pipeline.optimizing.ort import Pass, Ran, contrib_defaults, transform
 from pytest_winml.pipeline.optimizing.preparation import prepare_for_qnn
@@ -53,6 +53,7 @@ class Bench:
         self.input_digest = digest_of(source)
         self.story = Story()
         self._source = source
+        self._written_out = source
         self._work = work
         self._level = level
         self._known = known
@@ -64,6 +65,7 @@ class Bench:
     def control(self) -> None:
         """A pass with everything off. What it may do is done to every graph that ONNX Runtime opens."""
         ran = self._pass(frozenset(), self._level)
+        self._written_out = ran.path
         digest = digest_of(ran.path)
         self._as_given.add(digest)
         if digest == self.input_digest:
@@ -113,23 +115,27 @@ class Bench:
             return {ruled[0].name}
         after, self.current = self.current, before
         with_all = digest_of(after)
-        fired = {
-            row.name
-            for row in ruled
-            if digest_of(self._pass_of([one for one in rows if one is not row]).path) != with_all
-        }
+
+        def without(row: Optimization) -> str:
+            path = self._pass_of([one for one in rows if one is not row]).path
+            digest = digest_of(path)
+            discard(path)
+            return digest
+
+        fired = {row.name for row in ruled if without(row) != with_all}
         self.current = after
         return fired
 
     def fused(self, name: str) -> None:
-        self._edited(name, fuse)
+        """From a file that the runtime wrote: fusions take an attribute that is left out for their own default."""
+        self._edited(name, fuse, self._written_out if self.current == self._source else self.current)
 
     def rewritten(self, name: str) -> None:
-        self._edited(name, rewrite)
+        self._edited(name, rewrite, self.current)
 
-    def _edited(self, name: str, edit: Callable[[str, Path, Path], bool]) -> None:
+    def _edited(self, name: str, edit: Callable[[str, Path, Path], bool], source: Path) -> None:
         target = self._next()
-        if edit(name, self.current, target):
+        if edit(name, source, target):
             tidy(target, self._names)
             if self._take(target):
                 self.story.fired.add(name)
@@ -138,8 +144,8 @@ class Bench:
         target = self._next()
         if prepare_for_qnn(self.current, target):
             tidy(target, self._names)
-            self.story.prepared = self._take(target)
-            self.current = target  # nodes may have got names, which the quantizer needs
+            self.story.prepared = digest_of(target) not in self._unchanged
+            self.current = target  # in any case: nodes may have got names, which the quantizer needs
 
     def _pass_of(self, rows: Sequence[Optimization]) -> Ran:
         wanted = frozenset(name for row in rows for name in row.transformers)
@@ -167,6 +173,7 @@ class Bench:
         """Makes it the current graph, if it is another one."""
         digest = digest_of(path)
         if digest in self._unchanged:
+            discard(path)
             return False
         self.current = path
         self._unchanged = {digest}

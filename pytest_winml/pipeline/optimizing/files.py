@@ -37,6 +37,12 @@ def save_whole(model: onnx.ModelProto, path: Path) -> None:
     onnx.save(model, os.fspath(path), save_as_external_data=True, location=f"{path.name}.data")
 
 
+def discard(path: Path) -> None:
+    """With its weights, which may be large: disks fill up."""
+    path.unlink()
+    path.with_name(f"{path.name}.data").unlink(missing_ok=True)
+
+
 def publish(source: Path, output_folder: Path, *, embed_below_bytes: int = _EMBED_BELOW_BYTES) -> None:
     """The model as `model.onnx`, with `model.onnx.data` beside it where the weights are large."""
     files = external_files(load_structure(source), source.parent)

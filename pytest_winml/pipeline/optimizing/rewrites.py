@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from pytest_winml.pipeline.optimizing.files import load_whole, save_whole
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
@@ -18,10 +20,11 @@ def rewrite(name: str, source: Path, target: Path) -> bool:
     """Whether the pattern was there; if so, `target` is the graph after it."""
     import onnx_ir as ir
 
-    model = ir.load(source)
+    # Not by `ir.load`: it maps the weights' file, which Windows then does not let anybody delete.
+    model = ir.serde.deserialize_model(load_whole(source))
     if not _RULES[name]().apply_to_model(model):
         return False
-    ir.save(model, target, external_data=f"{target.name}.data")
+    save_whole(ir.serde.serialize_model(model), target)
     return True
 
 

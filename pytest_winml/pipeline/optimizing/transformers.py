@@ -53,13 +53,15 @@ ALWAYS_ON: Final = frozenset(
     }
 )
 
-# Those of the basic level that add, move or remove Q and DQ, or make DQ nodes share their constants.
+# Those of the basic level that add, move, join or remove Q and DQ, or make DQ nodes share their constants.
 ON_QUANTIZED_GRAPHS: Final = frozenset(
     {
+        "CommonSubexpressionElimination",
         "ConstantSharing",
         "DQMatMulNBitsFusion",
         "DoubleQDQPairsRemover",
         "QDQPropagationTransformer",
+        "TransposeOptimizer",
         "WeightBiasQuantization",
         "WhereDummyDq",
     }
