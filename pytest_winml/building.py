@@ -40,6 +40,12 @@ class BuildItem(pytest.Item):
             self.outcome = _failed(self.case, error)
             raise
 
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """No frames of ours: the error says which model, which stage and what to do."""
+        if isinstance(excinfo.value, WinmlError) and not self.config.getoption("fulltrace"):
+            return f"{type(excinfo.value).__name__}: {excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
     def reportinfo(self) -> tuple[Any, int | None, str]:
         return self.path, None, self.name
 

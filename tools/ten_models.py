@@ -4,7 +4,7 @@
 
 First and second pass are processes of their own on one store: the second must build nothing, and takes what it takes
 to find that out. Then each compiled artifact runs once on the HTP emulator, and its outputs are compared with those of
-the float model on the CPU: SQNR in dB of the worst output, one held-out random input, images in [0, 1]. `expected` is
+the float model on the CPU: SQNR in dB of the worst output, one held-out random input. `expected` is
 what an earlier study of these architectures measured there, with other random weights. Exit status 1 if a model does
 not build, or falls 1.5 dB or more below what is expected.
 """
@@ -50,6 +50,8 @@ NPU, CPU = Target("qnn:npu"), Target("cpu")
 W8A16 = Recipe(precision="w8a16", calibration=Calibration(data="random", samples=32))
 FLOAT = Recipe(precision="fp32", compile=False)
 TOLERANCE_DB = 1.5
+# Its preprocessor scales pixels and does not normalise them; the others' do, which is what an export assumes.
+INPUTS = {"mobilevit-small": {"pixel_values": (0.0, 1.0)}}
 EXPECTED_DB = {
     "resnet-18": 29.1, "mobilevit-small": 21.2, "vit-small": 29.6, "dinov2-small": 34.7, "minilm-l6": 42.1,
     "roberta-6": 30.4, "convnext-tiny": 31.2, "swin-tiny": 32.6, "whisper-tiny-encoder": 41.4, "clip-4": 29.3,
@@ -72,7 +74,7 @@ class Bench:
             weights="random",
             config=architecture.config,
             component=architecture.component,
-            inputs={"pixel_values": (0.0, 1.0)} if "pixel_values" in architecture.inputs else None,
+            inputs=INPUTS.get(architecture.name),
             name=architecture.name,
         )
         return self.pipeline.build(Case(model=model, recipe=recipe, target=target))

@@ -32,7 +32,8 @@ def optimize(request: OptimizeRequest) -> StageAnswer:
     external_files(model, source.parent)
     if not rows and request.base == "none" and request.preparation is None:
         publish(source, output_folder)
-        return StageAnswer(facts={**_asked(request, rows), **_seen(model, output_folder)}, no_op=True)
+        facts = {**_asked(request, rows), **_seen(model, output_folder), "graph_digest": digest_of(source)}
+        return StageAnswer(facts=facts, no_op=True)
     with tempfile.TemporaryDirectory(dir=output_folder, prefix="work-") as work:
         bench = Bench(source, Path(work), level=max((row.level for row in rows), default=BASIC))
         bench.control()
@@ -43,10 +44,9 @@ def optimize(request: OptimizeRequest) -> StageAnswer:
                 f"the graph cannot be optimized by name: {bench.story.left_alone}",
                 remedy="optimize the fp32 model; precision= makes it smaller afterwards.",
             )
-        no_op = digest_of(bench.current) == bench.input_digest
         publish(bench.current, output_folder)
     facts = {**_asked(request, rows), **_told(bench, rows), **_seen(model, output_folder)}
-    return StageAnswer(facts=facts, no_op=no_op)
+    return StageAnswer(facts=facts, no_op=bench.digest == bench.input_digest)
 
 
 def _run(bench: Bench, request: OptimizeRequest, rows: tuple[Optimization, ...]) -> None:
@@ -102,6 +102,7 @@ def _told(bench: Bench, rows: tuple[Optimization, ...]) -> dict[str, Fact]:
         "always_on": story.always_on,
         "held_back": story.held_back,
         "left_alone": story.left_alone,
+        "graph_digest": bench.digest,
     }
 
 
@@ -118,7 +119,6 @@ def _seen(before: onnx.ModelProto, output_folder: Path) -> dict[str, Fact]:
         "removed": {**change.removed},
         "nodes_by_type": dict(sorted(nodes_by_type(after).items())),
         "changes": str(change),
-        "graph_digest": digest_of(output_folder / MODEL_FILE),
     }
 
 

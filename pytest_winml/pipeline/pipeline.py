@@ -20,7 +20,7 @@ from pytest_winml.pipeline.policy import (
     policy_for,
     resolve_precision,
 )
-from pytest_winml.pipeline.product import Product, Stage
+from pytest_winml.pipeline.product import Product, Stage, at_stage
 from pytest_winml.pipeline.service import DescribeRequest
 from pytest_winml.pipeline.source import Sources
 from pytest_winml.pipeline.tools import runtime_version, tool_versions
@@ -234,7 +234,7 @@ class Pipeline:
         try:
             built = self._store.build(ingredients, make, model=model, inputs=before.keys)
         except WinmlError as error:
-            raise _at_stage(error, model, stage.word) from error
+            raise at_stage(error, model, stage.word) from error
         return before.then(built, stage)
 
     def call(self, method: str, request: Any, result: Any, *, worker: Hashable = "onnx") -> Any:
@@ -262,12 +262,6 @@ def _ep_identity(target: Target, answer: Availability) -> dict[str, str]:
         "runtime": runtime_version(),
         **{f"option {name}": value for name, value in {**target.options, **target.unchecked_options}.items()},
     }
-
-
-def _at_stage(error: WinmlError, model: str, stage: str) -> WinmlError:
-    located = type(error)(f"{model}, stage {stage}: {error.message}", remedy=error.remedy, log_tail=error.log_tail)
-    located.stage = stage
-    return located
 
 
 def _artifact(case: Case, product: Product) -> Artifact:

@@ -14,6 +14,7 @@ from pytest_winml.records.build import ModelDescription
 from pytest_winml.records.stages import MODEL_FILE
 
 if TYPE_CHECKING:
+    from pytest_winml.errors import WinmlError
     from pytest_winml.store.artifacts import Built
 
 
@@ -65,3 +66,10 @@ class Product(Record, frozen=True, kw_only=True):
     @property
     def precision(self) -> str:
         return self.description.precision
+
+
+def at_stage(error: WinmlError, model: str, stage: str) -> WinmlError:
+    """The same error, saying which model and stage it came out of."""
+    located = type(error)(f"{model}, stage {stage}: {error.message}", remedy=error.remedy, log_tail=error.log_tail)
+    located.stage = stage
+    return located

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from pytest_winml.data.digits import model_path
-from pytest_winml.errors import BuildError, ModelError
-from pytest_winml.pipeline.product import Product, Stage
+from pytest_winml.errors import BuildError, ModelError, WinmlError
+from pytest_winml.pipeline.product import Product, Stage, at_stage
 from pytest_winml.records.artifact import ArtifactIO
 from pytest_winml.records.build import ModelDescription
 from pytest_winml.records.stages import ExportRequest, ImportRequest
@@ -67,7 +67,7 @@ class Sources:
     def _ready_made(self, model: Model) -> Product:
         match model.kind:
             case "embedded":
-                return self._ranged(model, self._file(model_path(model.source, "fp32")))
+                return self._ranged(model, self._file(model, model_path(model.source, "fp32")))
             case "onnx":
                 return self._ranged(model, self._onnx(model, self.rootdir / model.source))
             case "build":
@@ -76,18 +76,21 @@ class Sources:
                 raise AssertionError("an export is not ready-made")
 
     def _onnx(self, model: Model, path: Path) -> Product:
-        product = self._file(path)
+        product = self._file(model, path)
         if not model.shapes:
             return product
         request = ImportRequest(model_path=str(path), shapes=model.shapes, output_folder="")
         shapes = {name: list(shape) for name, shape in model.shapes.items()}
         return self._stages.stage(model.name, Stage.IMPORT, request, product, options={"shapes": shapes})
 
-    def _file(self, path: Path) -> Product:
+    def _file(self, model: Model, path: Path) -> Product:
         """Described once for each state of the file, which is the user's and is not copied."""
         stamp = (path, _stamp(path))
         if stamp not in self._files or _stamps(self._files[stamp]) != self._stamps[stamp]:
-            described = self._stages.describe(path)
+            try:
+                described = self._stages.describe(path)
+            except WinmlError as error:
+                raise at_stage(error, model.name, Stage.IMPORT.word) from error
             files = [path, *(path.parent / name for name in described.external_files)]
             product = Product(
                 path=path,

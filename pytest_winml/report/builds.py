@@ -33,13 +33,13 @@ def build_lines(outcomes: Sequence[BuildOutcome], width: int) -> list[str]:
 
 def _row(one: BuildOutcome) -> tuple[str, ...]:
     stages = " ".join(f"({run.stage})" if run.reused else run.stage for run in one.stages)
-    stopped = f" | {one.stopped_before} needs the device" if one.stopped_before else ""
+    stopped = f", no {one.stopped_before} here" if one.stopped_before else ""
     return (
         one.case.model,
         one.case.recipe.id,
         one.case.target.spec,
         one.precision or "-",
         units.byte_size(one.size_bytes) if one.size_bytes is not None else "-",
-        (stages + stopped) or "as it is",
+        (stages or "as it is") + stopped if one.status in ("built", "reused") else "-",
         one.status,
     )

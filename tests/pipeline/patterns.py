@@ -28,7 +28,7 @@ Weight = NDArray[np.generic] | np.generic | tuple[int, ...] | float
 class Pattern:
     """`appears` and `goes` are node types; `near` differs from `fires` in the one thing that matters.
 
-    Where an optimization cannot fire on the CPU, `near` is the pattern itself.
+    Where an optimization cannot fire on the CPU, `near` is the pattern itself. `x64`: other CPUs do not have it.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Pattern:
     appears: str | None = None
     goes: str | None = None
     tolerance: float = 1e-4
+    x64: bool = False
 
 
 def made(signature: str, body: str, opset: int = 17, **weights: Weight) -> onnx.ModelProto:
@@ -516,6 +517,7 @@ PATTERNS = (
         fires=lambda: wide_conv("8,8", (3, 3)),
         near=lambda: wide_conv("8", (3,)),
         appears="com.microsoft.nchwc.Conv",
+        x64=True,
     ),
     Pattern(
         name="highdim_rtr_lowdim_rtr",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,9 @@ from tests.pipeline.patterns import PATTERNS, Pattern, erf_gelu, largest_differe
 if TYPE_CHECKING:
     from pathlib import Path
 
-FIRING = [pattern for pattern in PATTERNS if pattern.fires]
+X64 = platform.machine().lower() in ("x86_64", "amd64")
+HERE = [pattern for pattern in PATTERNS if X64 or not pattern.x64]
+FIRING = [pattern for pattern in HERE if pattern.fires]
 
 
 def test_every_name_has_a_pattern() -> None:
@@ -36,7 +39,7 @@ def test_it_fires_and_the_outputs_agree(pattern: Pattern, tmp_path: Path) -> Non
     assert largest_difference(tmp_path) <= pattern.tolerance
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=[pattern.name for pattern in PATTERNS])
+@pytest.mark.parametrize("pattern", HERE, ids=[pattern.name for pattern in HERE])
 def test_a_near_miss_is_passed_on_as_it_is(pattern: Pattern, tmp_path: Path) -> None:
     answer = optimized(pattern.near(), tmp_path, pattern.name)
     assert answer.no_op

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -16,7 +17,7 @@ from pytest_winml.pipeline.optimize import optimize
 from pytest_winml.pipeline.optimizing import bench
 from pytest_winml.pipeline.optimizing.files import publish
 from pytest_winml.pipeline.optimizing.transformers import ALL_RULES, KNOWN
-from pytest_winml.records.stages import MODEL_FILE, OptimizeRequest
+from pytest_winml.records.stages import MODEL_FILE, OptimizeRequest, StageAnswer
 from tests.pipeline.patterns import (
     attention,
     conv_bn,
@@ -35,8 +36,6 @@ from tests.pipeline.patterns import (
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from pytest_winml.records.stages import StageAnswer
 
 _Q_AND_DQ = ("QuantizeLinear", "DequantizeLinear")
 
@@ -67,6 +66,11 @@ def test_a_graph_that_basic_does_not_change_is_a_no_op_of_the_same_bytes(tmp_pat
     answer = optimized(shipped("digits-cnn", "fp32"), tmp_path, base="basic")
     assert answer.no_op
     assert (tmp_path / "out" / MODEL_FILE).read_bytes() == (tmp_path / "source.onnx").read_bytes()
+
+
+def test_the_answer_travels_as_json(tmp_path: Path) -> None:
+    answer = optimized(erf_gelu(), tmp_path, "bias_gelu_fusion", "bias_softmax_fusion", base="basic")
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=StageAnswer) == answer
 
 
 # ORT's basic level
@@ -324,6 +328,14 @@ def test_the_preparation_names_the_nodes_that_have_no_name(tmp_path: Path) -> No
     answer = optimized(graph, tmp_path, base="basic", preparation="qnn")
     assert answer.no_op
     assert all(node.name for node in result(tmp_path).graph.node)
+
+
+def test_a_quantized_graph_is_not_prepared_for_quantization(tmp_path: Path) -> None:
+    graph = quantized_twice(2)
+    for node in graph.graph.node:
+        node.ClearField("name")
+    assert optimized(graph, tmp_path, base="basic", preparation="qnn").no_op
+    assert nodes_by_type(result(tmp_path)) == nodes_by_type(graph)
 
 
 # Files

@@ -45,12 +45,15 @@ class Story:
 
 
 class Bench:
-    """`current` is the file the graph stands in: the source until something changes it. `known`: see `transform`."""
+    """`current` is the file the graph stands in, and `digest` its identity: the source until something changes it.
+
+    `known` are the transformers that can be switched off.
+    """
 
     def __init__(self, source: Path, work: Path, *, level: int, known: frozenset[str] = KNOWN) -> None:
         self.current = source
         self.model = load_structure(source)
-        self.input_digest = digest_of(source)
+        self.digest = self.input_digest = digest_of(source)
         self.story = Story()
         self._source = source
         self._written_out = source
@@ -83,16 +86,16 @@ class Bench:
                 remedy='use optimize="none", and report the model.',
             )
 
-    def basic(self, *, only: frozenset[str] = BASIC_SET, without: frozenset[str] = frozenset()) -> None:
+    def basic(self, *, without: frozenset[str] = frozenset()) -> None:
         """ORT's basic level. A graph that is quantized keeps its Q and DQ as they are."""
         held_back = ON_QUANTIZED_GRAPHS if is_quantized(self.model) else frozenset()
         self.story.held_back = sorted(held_back)
-        ran = self._pass(only - without - held_back, BASIC)
+        ran = self._pass(BASIC_SET - without - held_back, BASIC)
         if self._take(ran.path):
             self.story.transformers |= ran.modified
 
     def start_over(self) -> None:
-        self.current, self._unchanged = self._source, self._as_given
+        self.current, self.digest, self._unchanged = self._source, self.input_digest, self._as_given
         self.story.fired.clear()
         self.story.transformers.clear()
 
@@ -114,7 +117,6 @@ class Bench:
         if len(ruled) == 1:
             return {ruled[0].name}
         after, self.current = self.current, before
-        with_all = digest_of(after)
 
         def without(row: Optimization) -> str:
             path = self._pass_of([one for one in rows if one is not row]).path
@@ -122,7 +124,7 @@ class Bench:
             discard(path)
             return digest
 
-        fired = {row.name for row in ruled if without(row) != with_all}
+        fired = {row.name for row in ruled if without(row) != self.digest}
         self.current = after
         return fired
 
@@ -141,10 +143,12 @@ class Bench:
                 self.story.fired.add(name)
 
     def prepared_for_qnn(self) -> None:
+        """Nothing is to be prepared in a graph that is quantized already."""
         target = self._next()
-        if prepare_for_qnn(self.current, target):
+        if not is_quantized(self.model) and prepare_for_qnn(self.current, target):
             tidy(target, self._names)
-            self.story.prepared = digest_of(target) not in self._unchanged
+            self.digest = digest_of(target)
+            self.story.prepared = self.digest not in self._unchanged
             self.current = target  # in any case: nodes may have got names, which the quantizer needs
 
     def _pass_of(self, rows: Sequence[Optimization]) -> Ran:
@@ -175,7 +179,7 @@ class Bench:
         if digest in self._unchanged:
             discard(path)
             return False
-        self.current = path
+        self.current, self.digest = path, digest
         self._unchanged = {digest}
         self._names |= names_in(load_structure(path))
         return True
