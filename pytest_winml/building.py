@@ -66,7 +66,7 @@ def build_items(items: list[pytest.Item], case_of: Callable[[pytest.Item], Case 
 
 def _succeeded(case: Case, artifact: Artifact) -> BuildOutcome:
     runs = artifact.provenance.runs
-    compiles = policy_for(case.target).has_ep_context and case.recipe.compile is not False
+    compiles = policy_for(case.target).compiles_by_default and case.recipe.compile is not False
     return BuildOutcome(
         case=case.ref,
         status="reused" if all(run.reused for run in runs) else "built",

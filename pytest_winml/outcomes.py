@@ -81,14 +81,19 @@ def hide_our_frames(error: BaseException) -> None:
     """Ends the traceback of an error of ours at the user's own line; `--full-trace` shows the rest."""
     if not isinstance(error, WinmlError):
         return
+    frames = []
     frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        if _is_ours(frame.tb_next):
-            frame.tb_next = None
-            error.__cause__ = None
-            error.__suppress_context__ = True
+    while frame is not None:
+        frames.append(frame)
         frame = frame.tb_next
+    first = next((place for place, one in enumerate(frames) if _module(one).startswith("pytest_winml.")), None)
+    while first and _module(frames[first - 1]) == "contextlib":  # a `with` of the user's goes through it
+        first -= 1
+    if first:
+        frames[first - 1].tb_next = None
+        error.__cause__ = None
+        error.__suppress_context__ = True
 
 
-def _is_ours(frame: TracebackType) -> bool:
-    return str(frame.tb_frame.f_globals.get("__name__", "")).startswith("pytest_winml.")
+def _module(frame: TracebackType) -> str:
+    return str(frame.tb_frame.f_globals.get("__name__", ""))

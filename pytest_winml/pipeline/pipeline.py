@@ -24,7 +24,7 @@ from pytest_winml.pipeline.product import Product, Stage, at_stage
 from pytest_winml.pipeline.service import DescribeRequest
 from pytest_winml.pipeline.source import Sources
 from pytest_winml.pipeline.tools import runtime_version, tool_versions
-from pytest_winml.records.artifact import Artifact, Provenance
+from pytest_winml.records.artifact import Artifact, Provenance, TensorSpec
 from pytest_winml.records.build import ModelDescription
 from pytest_winml.records.stages import MODEL_FILE, CompileRequest, OptimizeRequest, QuantizeRequest, StageAnswer
 from pytest_winml.records.store import StageIngredients
@@ -107,7 +107,7 @@ class Pipeline:
     def _compiles(self, case: Case) -> bool:
         """Decided before anything is built: a recipe that must compile fails here if it cannot."""
         policy, wish = policy_for(case.target), case.recipe.compile
-        if wish is False or (wish == "auto" and not policy.has_ep_context):
+        if wish is False or (wish == "auto" and not policy.compiles_by_default):
             return False
         if not policy.has_ep_context:
             raise BuildError(
@@ -223,8 +223,9 @@ class Pipeline:
             answer = self.call(stage.method, asked, StageAnswer, worker=worker)
             if stage is Stage.COMPILE:  # QNN numbers operators over the life of a process: the next gets a new one
                 self._pool.discard(("build", worker))
+            known = before.description.io
             description = self.describe(folder / MODEL_FILE).with_ranges(
-                (*before.description.io.inputs, *answer.inputs)
+                (*known.inputs, *known.outputs, *answer.inputs, *_output_ranges(answer))
             )
             return {"answer": msgspec.to_builtins(answer), "description": msgspec.to_builtins(description)}
 
@@ -246,6 +247,18 @@ class Pipeline:
 
     def close(self) -> None:
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _output_ranges(answer: StageAnswer) -> tuple[TensorSpec, ...]:
+    """What an export saw come out of the model."""
+    lows, highs = answer.facts.get("output_low"), answer.facts.get("output_high")
+    if not isinstance(lows, dict) or not isinstance(highs, dict):
+        return ()
+    return tuple(
+        TensorSpec(name=name, dtype="", shape=(), low=float(low), high=float(highs[name]))
+        for name, low in lows.items()
+        if name in highs
+    )
 
 
 def _options(request: Any) -> dict[str, Any]:

@@ -29,23 +29,31 @@ _GPU_AND_QDQ = (
 
 
 class TargetPolicy(Record, frozen=True, kw_only=True):
-    """`precision` is what `auto` means; `refused` gives the reason for each precision that cannot work there."""
+    """`precision` is what `auto` means; `refused` gives the reason for each precision that cannot work there.
+
+    `compiles_by_default` is what `compile="auto"` means: where contexts have been seen to open again. OpenVINO (classic
+    1.24.1 on a CPU) writes contexts that it then fails to open, so there it takes `compile=True`.
+    """
 
     precision: str
     family: Family = "generic"
     preparation: Literal["qnn"] | None = None
     has_ep_context: bool = False
+    compiles_by_default: bool = False
     refused: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 _POLICIES: dict[str, TargetPolicy] = {
     "cpu": TargetPolicy(precision="fp32"),
-    "qnn:npu": TargetPolicy(precision="w8a16", family="qnn", preparation="qnn", has_ep_context=True),
+    "qnn:npu": TargetPolicy(
+        precision="w8a16", family="qnn", preparation="qnn", has_ep_context=True, compiles_by_default=True
+    ),
     "qnn:gpu": TargetPolicy(
         precision="fp32",
         family="qnn",
         preparation="qnn",
         has_ep_context=True,
+        compiles_by_default=True,
         refused=dict.fromkeys((*QDQ_PRECISIONS, "dynamic"), _GPU_AND_QDQ),
     ),
     "openvino:npu": TargetPolicy(precision="w8a16", has_ep_context=True),

@@ -33,15 +33,18 @@ class ModelDescription(Record, frozen=True, kw_only=True):
         return self.quantized or self.compiled
 
     def with_ranges(self, known: tuple[TensorSpec, ...]) -> ModelDescription:
-        """The same inputs with the value ranges that an earlier stage knew of."""
+        """The same inputs and outputs with the value ranges that an earlier stage knew of."""
         ranges = {spec.name: (spec.low, spec.high) for spec in known}
-        inputs = tuple(
-            msgspec.structs.replace(spec, low=ranges[spec.name][0], high=ranges[spec.name][1])
-            if spec.name in ranges
-            else spec
-            for spec in self.io.inputs
+        io = ArtifactIO(
+            inputs=tuple(_ranged(spec, ranges) for spec in self.io.inputs),
+            outputs=tuple(_ranged(spec, ranges) for spec in self.io.outputs),
         )
-        return msgspec.structs.replace(self, io=ArtifactIO(inputs=inputs, outputs=self.io.outputs))
+        return msgspec.structs.replace(self, io=io)
+
+
+def _ranged(spec: TensorSpec, ranges: dict[str, tuple[float | None, float | None]]) -> TensorSpec:
+    low, high = ranges.get(spec.name, (spec.low, spec.high))
+    return msgspec.structs.replace(spec, low=low, high=high)
 
 
 class BuildOutcome(Record, frozen=True, kw_only=True):

@@ -10,9 +10,12 @@ import pytest
 from pytest_winml.pipeline.optimizations import OPTIMIZATIONS
 from pytest_winml.records.stages import MODEL_FILE
 from tests.pipeline.patterns import PATTERNS, Pattern, erf_gelu, largest_difference, listed, optimized
+from tests.platforms import needs_runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = needs_runtime
 
 X64 = platform.machine().lower() in ("x86_64", "amd64")
 HERE = [pattern for pattern in PATTERNS if X64 or not pattern.x64]

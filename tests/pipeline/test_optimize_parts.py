@@ -19,9 +19,12 @@ from pytest_winml.pipeline.optimizing.files import names_in, tidy
 from pytest_winml.pipeline.optimizing.ort import contrib_defaults
 from pytest_winml.pipeline.optimizing.rewrites import simpler
 from tests.pipeline.patterns import made, optimized, reshape_transpose_reshape
+from tests.platforms import needs_runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = needs_runtime
 
 # The log
 

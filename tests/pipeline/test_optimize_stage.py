@@ -32,10 +32,13 @@ from tests.pipeline.patterns import (
     optimized,
     quantized_twice,
 )
+from tests.platforms import needs_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+pytestmark = needs_runtime
 
 _Q_AND_DQ = ("QuantizeLinear", "DequantizeLinear")
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,7 +48,7 @@ def test_every_target_is_built_once_and_its_outcome_kept(suite: Callable[[str], 
     assert results["cpu"]["precision"] == "fp32"
     assert results["openvino:npu"]["precision"] == "w8a16"
     assert results["vitisai:npu"]["precision"] == "fp32"
-    assert results["vitisai:npu"]["stopped_before"] == "compile"
+    assert results["qnn:gpu"]["stopped_before"] == "compile"
     result.stdout.fnmatch_lines(["*built in this run: *optimize x 2, quantize x 2*"])
     again = project.runpytest("--winml-build-only", "--winml-store", "store")
     assert {one["status"] for one in _results(project).values()} == {"reused"}
@@ -95,3 +98,30 @@ def test_a(winml): ...
 def test_a_malformed_target_is_a_usage_error_here_too(suite: Callable[[str], pytest.Pytester]) -> None:
     result = suite(SUITE).runpytest("--winml-build-only", "--winml-target", "qnm:npu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_two_runs_at_once_build_each_stage_once(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite(SUITE)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--winml-build-only",
+        "--winml-store",
+        "s",
+    ]
+    runs = [
+        subprocess.Popen([*command, "--winml-report-dir", name], cwd=project.path, stdout=subprocess.DEVNULL)
+        for name in ("one", "two")
+    ]
+    assert [run.wait() for run in runs] == [0, 0]
+    built: Counter[str] = Counter()
+    for name in ("one", "two"):
+        text = (project.path / name / "build_results.json").read_text(encoding="utf-8")
+        stages = (stage for outcome in json.loads(text)["outcomes"] for stage in outcome["stages"])
+        built.update(stage["key"] for stage in stages if not stage["reused"])
+    assert built
+    assert set(built.values()) == {1}
