@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 
 from pytest_winml.errors import WinmlError
 from pytest_winml.marks import as_parameter, cases_of, for_targets
+from pytest_winml.providers.options import check_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pytest
+
+    from pytest_winml.records.case import Case
 
 
 def parametrize(
@@ -29,3 +34,23 @@ def parametrize(
         return f"{where}: {error.message}" + (f": {error.remedy}" if error.remedy else "")
     metafunc.parametrize("winml_case", [as_parameter(case) for case in cases], indirect=True)
     return None
+
+
+def collection_problems(items: Iterable[tuple[str, Case | None]]) -> list[str]:
+    """What only shows over all items: options an EP does not know, and one id for two different models."""
+    problems: dict[str, None] = {}
+    seen: dict[str, Case] = {}
+    for nodeid, case in items:
+        if case is None:
+            continue
+        try:
+            if case.target.ep is not None:
+                check_options(case.target.ep, None, case.target.options)
+        except WinmlError as error:
+            problems[f"{nodeid}: {error}"] = None
+        twin = seen.setdefault(case.id, case)
+        if twin.model != case.model:
+            problems[
+                f"{nodeid}: another model has the id {case.id!r} ({twin.model.source}): give one of them name=."
+            ] = None
+    return list(problems)

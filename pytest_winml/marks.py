@@ -80,11 +80,15 @@ def _refuse_twins(cases: tuple[Case, ...]) -> None:
 
 
 def for_targets(cases: Iterable[Case], specs: Iterable[str]) -> tuple[Case, ...]:
-    """Each model and recipe of the cases once for each of these targets."""
-    targets = tuple(Target(spec) for spec in specs)
-    pairs = {(case.model.id, case.recipe.id): case for case in cases}
+    """Each model and recipe of the cases once for each of these targets, with the user's SoC and options there."""
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.model.id, case.recipe.id), []).append(case)
     return tuple(
-        Case(model=case.model, recipe=case.recipe, target=target) for case in pairs.values() for target in targets
+        Case(model=group[0].model, recipe=group[0].recipe, target=target)
+        for group in groups.values()
+        for spec in specs
+        for target in ([case.target for case in group if case.target.spec == spec] or [Target(spec)])
     )
 
 

@@ -55,7 +55,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    problems = config.stash.get(PROBLEMS, [])
+    problems = [*config.stash.get(PROBLEMS, []), *(_marked_in_vain(item) for item in items if _is_marked_in_vain(item))]
     if not problems and any("winml_case" in getattr(item, "fixturenames", ()) for item in items):
         problems = _run(config).select(items)
     if problems and hasattr(config, "workerinput"):
@@ -64,6 +64,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tell_controller(config, items, problems)
     elif problems:
         raise pytest.UsageError(*problems)
+
+
+def _is_marked_in_vain(item: pytest.Item) -> bool:
+    """A method of a unittest class is never parametrized, so the mark would be passed over."""
+    return type(item).__name__ == "TestCaseFunction" and item.get_closest_marker("winml") is not None
+
+
+def _marked_in_vain(item: pytest.Item) -> str:
+    return f"{item.nodeid} is marked winml and is a unittest method, which takes no fixtures: write a function."
 
 
 def _run(config: pytest.Config) -> WinmlRun:

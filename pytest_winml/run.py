@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from pytest_winml import units
 from pytest_winml.building import BuildItem, build_items
-from pytest_winml.errors import WinmlError, WorkerError, unknown_name
+from pytest_winml.collection import collection_problems
+from pytest_winml.errors import TargetAbsent, WinmlError, WorkerError, unknown_name
 from pytest_winml.execute.pool import WorkerPool
 from pytest_winml.keys import FAILURE, PHASES, RUNNER
 from pytest_winml.options import read_settings
@@ -51,6 +55,7 @@ class WinmlRun:
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self.settings = settings
+        self._started = time.monotonic()
         self._remarks: list[str] = []  # what befell the store during the current item
         self._keep_logs = False  # set when a worker misbehaved: its error names the log
         is_worker = hasattr(config, "workerinput")
@@ -100,17 +105,25 @@ class WinmlRun:
         """One line on the terminal while tests run."""
         terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
-            terminal.write_line(f"winml: {sentence}")
+            with self._uncaptured():
+                terminal.write_line(f"winml: {sentence}")
+
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        """While a test runs pytest captures what is written, the terminal's own lines too."""
+        capture = self._config.pluginmanager.get_plugin("capturemanager")
+        return nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
     def _progress(self, model: str, stage: str) -> None:
         """Which stage is being built: a line the next one overwrites on a terminal, a plain one with -v elsewhere."""
         terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is None or self._config.get_verbosity() < 0:
             return
-        if terminal.isatty:
-            terminal.rewrite(f"winml: building {model}: {stage} ", erase=True)
-        elif self._config.get_verbosity() > 0:
-            terminal.write_line(f"winml: building {model}: {stage}")
+        elapsed = units.seconds(time.monotonic() - self._started)
+        with self._uncaptured():
+            if terminal.isatty:
+                terminal.rewrite(f"winml: building {model}: {stage} ({elapsed} into the run) ", erase=True)
+            elif self._config.get_verbosity() > 0:
+                terminal.write_line(f"winml: building {model}: {stage} ({elapsed} into the run)")
 
     @property
     def build_targets(self) -> tuple[str, ...]:
@@ -123,6 +136,9 @@ class WinmlRun:
         unknown = [name for name in self.settings.models if name not in known]
         if unknown:
             return [str(unknown_name("model in --winml-model", name, known)) for name in unknown]
+        problems = collection_problems((item.nodeid, case_of(item)) for item in items)
+        if problems:
+            return problems
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
         for item in items:
@@ -168,6 +184,10 @@ class WinmlRun:
         """A target that is broken, or required and absent, fails the test that asked for it."""
         runner = item.stash.get(RUNNER, None)
         if runner is not None and not isinstance(item, BuildItem):
+            answer = runner.check_target()
+            if answer.mode == "absent":
+                wanted = f"{runner.case.target.spec} is required (--winml-require) and absent: {answer.reason}"
+                raise TargetAbsent(wanted, remedy=answer.remedy or None)
             runner.resolved_target()
 
     @pytest.hookimpl(wrapper=True)

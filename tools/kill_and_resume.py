@@ -9,6 +9,7 @@ content of an entry.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import subprocess
@@ -68,7 +69,8 @@ def _killed_run(folder: Path, after_s: float) -> int:
     if process.poll() is None:
         tree = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
         for member in tree:
-            member.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.kill()
     process.wait()
     after = _contents(folder / "broken", times=True)
     return sum(after.get(key) != content for key, content in before.items())

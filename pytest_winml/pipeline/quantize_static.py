@@ -188,12 +188,15 @@ def _convolutions_by_channel(model: ModelProto) -> dict[str, list[dict[str, Any]
 
 
 def _reader(feeds: dict[str, NDArray[Any]]) -> Any:
+    import numpy as np
     from onnxruntime.quantization import CalibrationDataReader
 
     class Samples(CalibrationDataReader):  # type: ignore[misc]  # ORT has no types
         def __init__(self) -> None:
             self._samples: Iterator[dict[str, Any]] = (
-                dict(zip(feeds, sample, strict=True)) for sample in zip(*feeds.values(), strict=True)
+                # Of a scalar input a sample would be a number, and ORT takes arrays.
+                {name: np.asarray(value) for name, value in zip(feeds, sample, strict=True)}
+                for sample in zip(*feeds.values(), strict=True)
             )
 
         def get_next(self) -> dict[str, Any] | None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pytest_winml.records.case import Case
     from pytest_winml.records.model import Model
 
-DEFAULT_OPSET = 17
+# The TorchScript route makes 17 and newer, the dynamo route 18 and newer.
+DEFAULT_OPSETS = {"torchscript": 17, "dynamo": 18}
 _PRETRAINED_FILES = ("*.safetensors", "*.json")
 
 
@@ -138,7 +139,7 @@ class Sources:
             config_json=model.config_json,
             revision=model.revision,
             component=model.component,
-            opset=recipe.opset or DEFAULT_OPSET,
+            opset=recipe.opset or DEFAULT_OPSETS[recipe.exporter],
             exporter="dynamo" if recipe.exporter == "dynamo" else "torchscript",
             shapes=model.shapes,
             offline=self._offline,

@@ -9,7 +9,7 @@ from pytest_winml.providers.distributions import runtime_install
 _TOOLS: dict[str, tuple[str, ...]] = {
     "import": ("onnx",),
     "export": ("onnx", "onnxscript", "torch", "transformers", "optimum", "optimum-onnx"),
-    "optimize": ("onnx", "onnxruntime", "onnxscript"),
+    "optimize": ("onnx", "onnx-ir", "onnxruntime", "onnxscript"),
     "quantize": ("onnx", "onnxruntime"),
     "compile": ("onnxruntime",),
 }

@@ -85,6 +85,8 @@ class Machine:
             return self._worker_for(target).call("check", request, Availability, timeout_s=self._startup_limit_s)
         except WorkerError as error:
             return _not_usable(target, "broken", str(error), "run `pytest-winml doctor`.")
+        except WinmlError as error:
+            return _not_usable(target, "broken", error.message, error.remedy or "run `pytest-winml doctor`.")
 
     def open(self, target: Target, model_path: Path) -> OpenSession:
         """A session on a resolved target. It may hold no node of the graph: `placement.on_target` tells."""

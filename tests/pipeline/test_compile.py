@@ -192,7 +192,7 @@ def test_a_backend_that_does_not_start_shows_in_the_log(tmp_path: Path) -> None:
     target = Target("qnn:npu", unchecked_options={"backend_type": "gpu"})
     with pytest.raises(BuildError, match="does not compile") as caught:
         Compiled(digits.model_path("digits-cnn", "w8a16"), tmp_path / "out", target)
-    assert "Failed to initialize backend" in str(caught.value.log_tail)
+    assert "QNN SetupBackend failed" in str(caught.value.log_tail)
 
 
 @needs_qnn

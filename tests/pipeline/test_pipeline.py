@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from onnx import TensorProto, helper
 
 from pytest_winml.data.digits import held_out, model_path
 from pytest_winml.errors import BuildError, ModelError, UsageProblem
@@ -176,3 +177,13 @@ def test_opset_and_exporter_belong_to_an_export(pipeline: Pipeline) -> None:
     with pytest.raises(BuildError, match="has nothing to export"):
         build(pipeline, recipe=Recipe(exporter="dynamo"))
     assert build(pipeline, recipe=Recipe(opset=17)).provenance.opset == 17
+
+
+def test_a_scalar_input_can_be_calibrated(pipeline: Pipeline, tmp_path: Path) -> None:
+    model = conv_relu_matmul()
+    model.graph.input.append(helper.make_tensor_value_info("gain", TensorProto.FLOAT, []))
+    model.graph.node[-1].output[0] = "product"
+    model.graph.node.append(helper.make_node("Mul", ["product", "gain"], ["y"], name="scaled"))
+    save(model, tmp_path / "m.onnx")
+    recipe = Recipe(precision="w8a8", calibration=RANDOM)
+    assert build(pipeline, "cpu", recipe, Model.onnx("m.onnx")).provenance.precision == "w8a8"

@@ -55,6 +55,17 @@ def test_every_target_is_built_once_and_its_outcome_kept(suite: Callable[[str], 
     again.stdout.fnmatch_lines(["*built in this run: nothing*"])
 
 
+def test_the_soc_of_a_target_is_kept_and_progress_is_seen(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+@pytest.mark.winml(model=CNN, target=Target("qnn:npu", soc="sm8650"))
+def test_a(winml): ...
+""")
+    result = project.runpytest_subprocess("--winml-build-only", "--winml-store=fresh", "--winml-target=qnn:npu", "-v")
+    result.assert_outcomes(passed=1)
+    assert _results(project)["qnn:npu"]["case"]["target"]["soc"] == "sm8650"
+    result.stdout.fnmatch_lines(["*winml: building digits-cnn: optimize (* into the run)"])
+
+
 def test_targets_on_the_command_line_replace_the_eight(suite: Callable[[str], pytest.Pytester]) -> None:
     project = suite(SUITE)
     project.runpytest("--winml-build-only", "--winml-target", "cpu", "--winml-target", "dml:gpu").assert_outcomes(

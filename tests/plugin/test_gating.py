@@ -35,7 +35,7 @@ def test_a_target_that_is_not_here_skips_with_reason_and_remedy(suite: Callable[
 def test_a_required_target_that_is_not_here_fails(suite: Callable[[str], pytest.Pytester], required: str) -> None:
     result = suite(ON_VITIS).runpytest("--winml-require", required)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*TargetAbsent: no VitisAIExecutionProvider*"])
+    result.stdout.fnmatch_lines(["*TargetAbsent: vitisai:npu is required (--winml-require) and absent: no Vitis*"])
 
 
 def test_a_skip_of_the_users_own_is_a_failure_where_the_target_is_required(

@@ -73,6 +73,47 @@ def test_mistakes_are_usage_errors_that_name_the_test(
     assert said in output
 
 
+@pytest.mark.parametrize("options", [(), ("-q",), ("--winml-build-only",), ("-n", "2")], ids=str)
+def test_a_mistyped_provider_option_is_a_usage_error_before_anything_runs(
+    suite: Callable[[str], pytest.Pytester], options: tuple[str, ...]
+) -> None:
+    project = suite("""
+BURST = Target("qnn:npu", options={"htp_performance_mod": "burst"})
+
+@pytest.mark.winml(model=CNN, target=BURST)
+def test_a(winml): ...
+""")
+    result = project.runpytest(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "did you mean 'htp_performance_mode'" in result.stdout.str() + result.stderr.str()
+
+
+def test_two_models_of_one_name_in_two_tests_are_a_usage_error(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+@pytest.mark.winml(model=Model.onnx("a/model.onnx"), target="cpu")
+def test_a(winml): ...
+
+@pytest.mark.winml(model=Model.onnx("b/model.onnx"), target="cpu")
+def test_b(winml): ...
+""")
+    result = project.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "another model has the id 'model-default-cpu' (a/model.onnx)" in result.stderr.str()
+
+
+def test_a_marked_unittest_method_is_a_usage_error(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+import unittest
+
+@pytest.mark.winml(model=CNN, target="cpu")
+class TestOld(unittest.TestCase):
+    def test_a(self): ...
+""")
+    result = project.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "unittest method" in result.stderr.str()
+
+
 def test_a_mistake_is_a_usage_error_under_xdist_too(suite: Callable[[str], pytest.Pytester]) -> None:
     project = suite('@pytest.mark.winml(models=[CNN], tragets=["cpu"])\ndef test_a(winml): ...\n')
     result = project.runpytest("-n", "2")
