@@ -10,6 +10,10 @@ WinmlError
 ├── SessionError            a session was refused or failed
 │   ├── NotOnTarget         the session opened, but nothing of the graph is on the target
 │   └── RunFailed           the runtime refused or failed one inference
+├── MeasurementError        something could not be timed, or not judged
+│   ├── InvalidSamples      times that no clock gives: none at all, zero, negative, not a number
+│   ├── SessionInvalid      a timed session was disturbed, whatever its result was: it is repeated
+│   └── GateFailed          the measurement stands, and is worse than the gate allows
 ├── WorkerError             the process that holds native code did not answer properly
 │   ├── WorkerCrashed       it died; the exit status is decoded
 │   ├── WorkerTimedOut      it did not answer in time and was killed with its children
@@ -83,6 +87,22 @@ class NotOnTarget(SessionError):
 
 
 class RunFailed(SessionError):
+    pass
+
+
+class MeasurementError(WinmlError):
+    pass
+
+
+class InvalidSamples(MeasurementError):
+    pass
+
+
+class SessionInvalid(MeasurementError):
+    pass
+
+
+class GateFailed(MeasurementError):
     pass
 
 
