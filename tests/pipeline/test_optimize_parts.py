@@ -14,10 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from pytest_winml.pipeline.optimizing.capture import captured_stderr
+from pytest_winml.execute.worker import Worker
+from pytest_winml.pipeline.optimizations import BASIC
 from pytest_winml.pipeline.optimizing.files import names_in, tidy
 from pytest_winml.pipeline.optimizing.ort import contrib_defaults
 from pytest_winml.pipeline.optimizing.rewrites import simpler
+from pytest_winml.pipeline.optimizing.saving import Saved, Saving, captured_stderr, save
 from tests.pipeline.patterns import made, optimized, reshape_transpose_reshape
 from tests.platforms import needs_runtime
 
@@ -51,6 +53,30 @@ def test_the_log_of_windows_is_read() -> None:
     with captured_stderr() as inside:
         os.write(2, line.encode("utf-16-le"))
     assert inside.text == line.replace("\r\n", "\n")
+
+
+def saving_of(tmp_path: Path, name: str) -> Saving:
+    onnx.save(made("(float[4] x) => (float[4] y)", "y = Relu(x)"), tmp_path / "model.onnx")
+    return Saving(source=str(tmp_path / "model.onnx"), target=str(tmp_path / name), level=BASIC, config={}, disabled=())
+
+
+def test_a_process_of_its_own_tells_the_same_of_a_graph(tmp_path: Path) -> None:
+    here = save(saving_of(tmp_path, "here.onnx"))
+    worker = Worker("pytest_winml.pipeline.optimizing.saving:SavingService", directory=tmp_path / "worker")
+    try:
+        there = worker.call("save", saving_of(tmp_path, "there.onnx"), Saved, timeout_s=120)
+        again = worker.call("save", saving_of(tmp_path, "again.onnx"), Saved, timeout_s=120)
+    finally:
+        worker.close()
+    assert here.log.count("GraphTransformer") == there.log.count("GraphTransformer") > 0
+    assert again.log.count("GraphTransformer") == there.log.count("GraphTransformer")
+    assert (tmp_path / "here.onnx").read_bytes() == (tmp_path / "there.onnx").read_bytes()
+
+
+def test_a_graph_that_is_refused_is_an_answer_with_the_reason(tmp_path: Path) -> None:
+    saving = saving_of(tmp_path, "out.onnx")
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    assert "protobuf" in str(save(saving).failure).lower()
 
 
 # Names

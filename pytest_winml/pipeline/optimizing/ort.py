@@ -12,12 +12,11 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_winml.errors import BuildError
 from pytest_winml.execute.log import redact
-from pytest_winml.pipeline.optimizations import BASIC, EXTENDED, LAYOUT
-from pytest_winml.pipeline.optimizing.capture import captured_stderr
+from pytest_winml.pipeline.optimizing.saving import Saving, save
 from pytest_winml.pipeline.optimizing.transformers import ALL_RULES, ALWAYS_ON, KNOWN, RULES, rule_based
 
 if TYPE_CHECKING:
@@ -95,33 +94,27 @@ def _has_rule(rule: str) -> bool:
 
 
 def _run(source: Path, target: Path, asked: Pass, known: frozenset[str]) -> Ran:
-    import onnxruntime as ort
-
-    options = _options(ort, target, asked)
-    failure: Exception | None = None
-    with captured_stderr() as log:
-        try:
-            ort.InferenceSession(
-                os.fspath(source),
-                options,
-                providers=["CPUExecutionProvider"],
-                disabled_optimizers=set(known - asked.wanted),
-                enable_fallback=0,
-            )
-        except Exception as error:  # noqa: BLE001 - the runtime has a class per status, all mean the same here
-            failure = error
-    if failure is not None:
+    saved = save(
+        Saving(
+            source=os.fspath(source),
+            target=os.fspath(target),
+            level=asked.level,
+            config={**_CONFIG, **_weights_beside(target), **dict(asked.config)},
+            disabled=tuple(sorted(known - asked.wanted)),
+        )
+    )
+    if saved.failure is not None:
         raise BuildError(
-            f"{_version()} cannot take the graph on its CPU: {redact(str(failure))}",
+            f"{_version()} cannot take the graph on its CPU: {redact(saved.failure)}",
             remedy='use optimize="none" if the graph is only for another EP.',
-            log_tail=_worth_reading(log.text),
-        ) from failure
-    found = _RAN.findall(log.text)
+            log_tail=_worth_reading(saved.log),
+        )
+    found = _RAN.findall(saved.log)
     if not found or not target.is_file():
         raise BuildError(
             f"{_version()} left no log of its graph transformers, so what it did is not known",
             remedy='use optimize="none".',
-            log_tail=_worth_reading(log.text),
+            log_tail=_worth_reading(saved.log),
         )
     return Ran(
         path=target,
@@ -130,25 +123,11 @@ def _run(source: Path, target: Path, asked: Pass, known: frozenset[str]) -> Ran:
     )
 
 
-def _options(ort: Any, target: Path, asked: Pass) -> Any:
-    levels = ort.GraphOptimizationLevel
-    options = ort.SessionOptions()
-    options.graph_optimization_level = {
-        BASIC: levels.ORT_ENABLE_BASIC,
-        EXTENDED: levels.ORT_ENABLE_EXTENDED,
-        LAYOUT: levels.ORT_ENABLE_LAYOUT,
-    }[asked.level]
-    options.log_severity_level = 0
-    options.intra_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
-    options.optimized_model_filepath = os.fspath(target)
-    weights = {
+def _weights_beside(target: Path) -> dict[str, str]:
+    return {
         "session.optimized_model_external_initializers_file_name": f"{target.name}.data",
         "session.optimized_model_external_initializers_min_size_in_bytes": str(_SMALLEST_EXTERNAL_BYTES),
     }
-    for key, value in {**_CONFIG, **weights, **dict(asked.config)}.items():
-        options.add_session_config_entry(key, value)
-    return options
 
 
 def contrib_defaults(domain: str, op_type: str, version: int) -> Mapping[str, AttributeProto]:
