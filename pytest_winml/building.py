@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_winml.errors import InfrastructureError, WinmlError, WorkerTimedOut
+from pytest_winml.execute.redaction import redact
 from pytest_winml.pipeline.policy import policy_for, resolve_precision
 from pytest_winml.records.build import BuildOutcome
 
@@ -85,5 +86,5 @@ def _failed(case: Case, error: WinmlError) -> BuildOutcome:
         stage=error.stage,
         error_class=type(error).__name__,
         infrastructure=isinstance(error, InfrastructureError),
-        reason=error.message,
+        reason=redact(error.message),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pytest_winml.errors import WinmlError
 from pytest_winml.execute.redaction import redact
 from pytest_winml.records.report import Failure, ItemFinished, Outcome
@@ -13,9 +15,12 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from pytest_winml.execute.redaction import Places
     from pytest_winml.runner import CaseRunner
 
 _LONGEST_MESSAGE = 4000
+# What stands there are names of nodes, which begin with a slash as paths do.
+_NAMES_OF_NODES = frozenset({"placement", "overrides"})
 
 
 def finished_item(
@@ -37,6 +42,11 @@ def finished_item(
         failure=_failure(decisive, error) if failed else None,
         notes=_notes(runner),
     )
+
+
+def encoded(entry: ItemFinished, places: Places) -> str:
+    """The entry as the journal keeps it: whatever it tells, it does not tell where folders of this machine are."""
+    return msgspec.json.encode(places.hide_in(msgspec.to_builtins(entry), but=_NAMES_OF_NODES)).decode()
 
 
 def _decide(phases: list[pytest.TestReport]) -> tuple[Outcome, pytest.TestReport]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -18,9 +19,10 @@ from pytest_winml.building import BuildItem, build_items
 from pytest_winml.collection import collection_problems
 from pytest_winml.errors import TargetAbsent, WinmlError, WorkerError, unknown_name
 from pytest_winml.execute.pool import WorkerPool
+from pytest_winml.execute.redaction import ROOTDIR, Places
 from pytest_winml.keys import FAILURE, PHASES, RUNNER
 from pytest_winml.options import read_settings
-from pytest_winml.outcomes import finished_item, hide_our_frames, reason_of
+from pytest_winml.outcomes import encoded, finished_item, hide_our_frames, reason_of
 from pytest_winml.pipeline.pipeline import Pipeline
 from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.records.target import ALL_TARGETS
@@ -65,6 +67,23 @@ class WinmlRun:
     def _folder(self) -> Path:
         return Path(tempfile.mkdtemp(prefix="winml-"))
 
+    @property
+    def _store_root(self) -> Path:
+        return self.settings.store or default_root()
+
+    @cached_property
+    def _places(self) -> Places:
+        """What reports say for folders of this machine."""
+        named = [
+            (self.settings.rootdir, ROOTDIR),
+            (self._store_root, "<store>"),
+            (self._folder, "<scratch>"),
+            (Path(tempfile.gettempdir()), "<temp>"),
+        ]
+        if sys.prefix != sys.base_prefix:  # a Python of the system lies in folders that everybody has
+            named.append((Path(sys.prefix), "<python>"))
+        return Places(named)
+
     @cached_property
     def _pool(self) -> WorkerPool:
         return WorkerPool(self._folder / "workers")
@@ -83,7 +102,7 @@ class WinmlRun:
         scratch = self._folder / "models"
         scratch.mkdir()
         return Pipeline(
-            ArtifactStore(self.settings.store or default_root(), on_damage=self._report_damage, on_wait=self._say),
+            ArtifactStore(self._store_root, on_damage=self._report_damage, on_wait=self._say),
             self._pool,
             self.machine,
             rootdir=self.settings.rootdir,
@@ -211,7 +230,7 @@ class WinmlRun:
             build = item.outcome if isinstance(item, BuildItem) else None
             entry = msgspec.structs.replace(entry, build=build, notes=(*entry.notes, *self._remarks))
             self._remarks.clear()
-            report.winml = msgspec.json.encode(entry).decode()  # type: ignore[attr-defined]
+            report.winml = encoded(entry, self._places)  # type: ignore[attr-defined]
         return report
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
