@@ -6,6 +6,7 @@ Never: a selection policy, or `disable_cpu_ep_fallback`, which would change wher
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pytest_winml.errors import ModelError, SessionError, TargetAbsent, TargetBroken
@@ -17,6 +18,7 @@ from pytest_winml.session.qnn_op_trace import FILE_NAME, Reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_winml.providers.binding import Binding
@@ -39,12 +41,17 @@ def open_session(
     model_path: Path,
     trace_folder: Path,
     read_log: Callable[[], str],
+    around_creation: AbstractContextManager[object] | None = None,
 ) -> Opened:
-    """`device` is ORT's own object, or None for a classic build that knows its EP by name only."""
+    """`device` is ORT's own object, or None for a classic build that knows its EP by name only.
+
+    `around_creation` is entered for the creation alone, without the reading of the model that placement needs.
+    """
     structure = load_structure(model_path)
     options = {**binding.options, **_placement_proof(binding, trace_folder)}
     try:
-        session = _create(ort, binding, device, model_path, options)
+        with around_creation or nullcontext():
+            session = _create(ort, binding, device, model_path, options)
     except Exception as error:
         raise _refusal(binding, model_path, error, read_log()) from error
     if binding.provider not in session.get_providers():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_winml.errors import TargetAbsent, TargetBroken
 from pytest_winml.providers.binding import Surroundings, bind
 from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.providers.host import this_host
@@ -45,3 +46,18 @@ class ProcessProviders:
         )
         binding = bind(target, surroundings, self._settings.emulate)
         return binding, None if binding.device_index is None else offered[binding.device_index][1]
+
+
+def import_ort() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise TargetAbsent(
+            f"ONNX Runtime cannot be imported ({error})", remedy="run `pytest-winml doctor` to see which extra to take."
+        ) from error
+    if not hasattr(onnxruntime.SessionOptions, "add_provider_for_devices"):
+        raise TargetBroken(
+            f"onnxruntime {onnxruntime.__version__} cannot open sessions by device",
+            remedy="install onnxruntime 1.24 or newer.",
+        )
+    return onnxruntime

@@ -19,7 +19,7 @@ from pytest_winml.session.messages import (
     TargetRequest,
 )
 from pytest_winml.session.opening import open_session
-from pytest_winml.session.process import ProcessProviders
+from pytest_winml.session.process import ProcessProviders, import_ort
 from pytest_winml.session.tensors import from_message, to_message
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SessionService:
 
     def runtime(self, settings: ProviderSettings) -> Runtime:
         """What this process loads, without registering anything."""
-        ort = _import_ort()
+        ort = import_ort()
         search = self._providers(settings).search
         return Runtime(
             version=ort.__version__,
@@ -70,7 +70,7 @@ class SessionService:
         number = next(self._numbers)
         start = current_offset(self._log_path)
         opened = open_session(
-            _import_ort(),
+            import_ort(),
             binding,
             device,
             model_path=Path(request.model_path),
@@ -107,7 +107,7 @@ class SessionService:
 
     def _providers(self, settings: ProviderSettings) -> ProcessProviders:
         if self._process is None:
-            self._process = ProcessProviders(_import_ort(), settings)
+            self._process = ProcessProviders(import_ort(), settings)
         return self._process
 
     def _open_probe(self, binding: Binding) -> None:
@@ -117,7 +117,7 @@ class SessionService:
         path = self._trace_folder(number) / "probe.onnx"
         _write_probe_model(path)
         open_session(
-            _import_ort(),
+            import_ort(),
             binding,
             None,
             model_path=path,
@@ -129,21 +129,6 @@ class SessionService:
         folder = self._directory / f"session-{number}"
         folder.mkdir()
         return folder
-
-
-def _import_ort() -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise TargetAbsent(
-            f"ONNX Runtime cannot be imported ({error})", remedy="run `pytest-winml doctor` to see which extra to take."
-        ) from error
-    if not hasattr(onnxruntime.SessionOptions, "add_provider_for_devices"):
-        raise TargetBroken(
-            f"onnxruntime {onnxruntime.__version__} cannot open sessions by device",
-            remedy="install onnxruntime 1.24 or newer.",
-        )
-    return onnxruntime
 
 
 def _unavailable(target: Target, mode: str, error: WinmlError) -> Availability:
