@@ -8,7 +8,11 @@ import msgspec
 from msgspec import inspect
 
 from pytest_winml.records.artifact import Provenance, StageRun
+from pytest_winml.records.baseline import Baseline, BaselineArtifact, BaselineSession, MemoryFigures
 from pytest_winml.records.case import Case, CaseRef
+from pytest_winml.records.conditions import Conditions
+from pytest_winml.records.identity import MachineIdentity
+from pytest_winml.records.latency import Block
 from pytest_winml.records.machine import Availability, Environment, PowerState
 from pytest_winml.records.model import Model
 from pytest_winml.records.placement import FallbackNode, PlacedNode, Placement
@@ -55,9 +59,28 @@ ITEM = ItemFinished(
     failure=FAILURE, notes=("emulated",),
 )  # fmt: skip
 FINISHED = RunFinished(finished_at="2026-01-01T00:01:00+00:00", exit_status=1, interrupted=False)
+MACHINE = MachineIdentity(
+    cpu="Snapdragon(R) X Elite", soc="sc8380xp", architecture="ARM64", logical_cpus=12, device="npu", mode="native",
+    driver_version="Qualcomm Hexagon NPU 30.0.143.0", ep="qnn", ep_version="2.7.0", runtime_package="onnxruntime",
+    runtime_version="1.31.1", os_build="Windows 10.0.26100.4351", power_mode="balanced", power_source="mains",
+    python="3.13.1", plugin_version="0.1.0", host="0badcafe", memory_bytes=16_000_000_000, battery_percent=81.5,
+    cpu_clock_mhz=3417.0, free_memory_bytes=9_000_000_000,
+)  # fmt: skip
+BASELINE_SESSION = BaselineSession(
+    blocks=(Block(arm="target", times_ns=(5_000_000, 5_100_000)), Block(arm="canary", times_ns=(1_000_000,))),
+    before=Conditions(power_source="mains", power_mode="balanced"),
+    after=Conditions(power_source="mains", power_mode="balanced", foreign_cpu_share=0.02),
+)
+BASELINE = Baseline(
+    name="main", created_at="2026-01-31T12:00:00+00:00", case=CASE, machine=MACHINE, protocol="standard",
+    artifact=BaselineArtifact(key="ab" * 32, sha256="cd" * 32, size_bytes=1234), canary="ef" * 32,
+    memory=MemoryFigures(load_bytes=1000, peak_bytes=2000), sessions=(BASELINE_SESSION,),
+)  # fmt: skip
 
 # Records whose text must mean something.
-_BY_HAND: dict[type, msgspec.Struct] = {Calibration: CALIBRATION, Recipe: RECIPE, Target: TARGET}
+_BY_HAND: dict[type, msgspec.Struct] = {
+    Baseline: BASELINE, BaselineSession: BASELINE_SESSION, Calibration: CALIBRATION, Recipe: RECIPE, Target: TARGET,
+}  # fmt: skip
 _PLAIN: dict[type[inspect.Type], Any] = {
     inspect.StrType: "été → text", inspect.IntType: 7, inspect.FloatType: 0.5, inspect.BoolType: True,
     inspect.BytesType: b"\0bytes\xff", inspect.AnyType: {"any": ["thing", 1]},
