@@ -164,10 +164,12 @@ class RandomData:
     def take(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> Arrays:
         if loose := [spec for spec in inputs if not spec.is_static]:
             raise BuildError(
-                f"{self.name} cannot be made for input {loose[0].name!r}, whose shape {loose[0].shape} is not fixed",
+                f"{self.name} cannot be made for input {loose[0].name!r}, which has {loose[0].shape_text}: not fixed",
                 remedy=f"give it one: Model.onnx(..., shapes={{{loose[0].name!r}: (...)}}).",
             )
-        return random_feeds([msgspec.structs.replace(spec, shape=(count, *spec.shape)) for spec in inputs], seed)
+        return random_feeds(
+            [msgspec.structs.replace(spec, shape=(count, *(spec.shape or ()))) for spec in inputs], seed
+        )
 
 
 def calibration_source(data: str, *, embedded: str | None, rootdir: Path) -> CalibrationSource:
@@ -249,7 +251,9 @@ def _check_array(array: NDArray[Any], spec: TensorSpec, what: str) -> None:
         raise BuildError(f"{what}: sample {sample} of input {spec.name!r} holds NaN or infinity")
 
 
-def _fits(shape: tuple[int, ...], asked: tuple[int | str, ...]) -> bool:
+def _fits(shape: tuple[int, ...], asked: tuple[int | str, ...] | None) -> bool:
+    if asked is None:  # the file does not tell
+        return True
     if len(shape) != len(asked):
         return False
     return all(size == wish or isinstance(wish, str) for size, wish in zip(shape, asked, strict=True))

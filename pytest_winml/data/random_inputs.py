@@ -29,6 +29,11 @@ def random_feeds(inputs: Iterable[TensorSpec], seed: int = 0) -> dict[str, NDArr
 def _random_tensor(spec: TensorSpec, generator: Generator) -> NDArray[Any]:
     import numpy as np
 
+    if spec.shape is None:
+        raise ModelError(
+            f"input {spec.name!r} has no shape in the file, so no values can be made up for it",
+            remedy="export the model with the number of its dimensions, or pass feeds to run().",
+        )
     sizes = [size for size in spec.shape if isinstance(size, int)]
     if len(sizes) != len(spec.shape):
         raise ModelError(

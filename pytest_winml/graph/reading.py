@@ -120,7 +120,7 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
             f"{value.name!r} has the element type {tensor.elem_type}, which is none that ONNX defines",
             remedy="export the model again.",
         ) from error
-    return TensorSpec(name=name, dtype=dtype, shape=tuple(dimensions))
+    return TensorSpec(name=name, dtype=dtype, shape=tuple(dimensions) if tensor.HasField("shape") else None)
 
 
 def dtype_name(element_type: int) -> str:

@@ -47,7 +47,10 @@ def calibration_for(case: Case, inputs: Sequence[TensorSpec], rootdir: Path) -> 
 
 def _ranges(inputs: Sequence[TensorSpec]) -> list[list[Any]]:
     """All that decides seeded random data, besides the seed."""
-    return [[spec.name, spec.dtype, list(spec.shape), spec.low, spec.high] for spec in inputs]
+    return [
+        [spec.name, spec.dtype, None if spec.shape is None else list(spec.shape), spec.low, spec.high]
+        for spec in inputs
+    ]
 
 
 def _digest(data: str, rootdir: Path) -> str:

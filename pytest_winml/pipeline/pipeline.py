@@ -255,7 +255,7 @@ def _output_ranges(answer: StageAnswer) -> tuple[TensorSpec, ...]:
     if not isinstance(lows, dict) or not isinstance(highs, dict):
         return ()
     return tuple(
-        TensorSpec(name=name, dtype="", shape=(), low=float(low), high=float(highs[name]))
+        TensorSpec(name=name, dtype="", shape=None, low=float(low), high=float(highs[name]))
         for name, low in lows.items()
         if name in highs
     )

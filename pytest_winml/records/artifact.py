@@ -8,17 +8,25 @@ from pytest_winml.records.base import Record
 
 
 class TensorSpec(Record, frozen=True, kw_only=True):
-    """One input or output. A dimension is a size, or a name where it is not fixed. The range is of values fed in."""
+    """One input or output. A dimension is a size, or a name where it is not fixed. The range is of values fed in.
+
+    A shape of None is one that the file does not tell, not even by its number of dimensions; `()` is a scalar.
+    """
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str, ...] | None
     low: float | None = None
     high: float | None = None
 
     @property
     def is_static(self) -> bool:
-        return all(isinstance(size, int) for size in self.shape)
+        return self.shape is not None and all(isinstance(size, int) for size in self.shape)
+
+    @property
+    def shape_text(self) -> str:
+        """For messages."""
+        return "no shape in the file" if self.shape is None else f"shape {self.shape}"
 
 
 class ArtifactIO(Record, frozen=True, kw_only=True):

@@ -164,6 +164,13 @@ def test_a_size_without_a_value_takes_any(tmp_path: Path) -> None:
         gather(RandomData(), [loose], samples=2, seed=0)
 
 
+def test_an_input_of_unknown_rank_takes_samples_of_any_shape_and_no_random_ones(tmp_path: Path) -> None:
+    loose = TensorSpec(name="image", dtype="float32", shape=None)
+    assert gather(FileData(save(tmp_path / "f.npz", image=images(2))), [loose], samples=2, seed=0).samples == 2
+    with pytest.raises(BuildError, match="input 'image', which has no shape in the file"):
+        gather(RandomData(), [loose], samples=2, seed=0)
+
+
 def test_a_file_that_is_not_there_or_no_archive_is_named(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=re.escape(f"{tmp_path / 'none.npz'} does not exist")):
         gather(FileData(tmp_path / "none.npz"), [IMAGE], samples=1, seed=0)

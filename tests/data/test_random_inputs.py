@@ -98,6 +98,12 @@ def test_a_shape_that_is_not_fixed_is_refused_with_the_words_that_fix_it(shape: 
     assert caught.value.remedy == "give it one: Model.onnx(..., shapes={'x': (...)})."
 
 
+def test_an_input_of_unknown_rank_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ModelError, match="input 'x' has no shape in the file") as caught:
+        made(TensorSpec(name="x", dtype="float32", shape=None))
+    assert "pass feeds to run()" in str(caught.value.remedy)
+
+
 def test_text_cannot_be_made_up() -> None:
     with pytest.raises(ModelError, match="input 'x' takes text") as caught:
         made(tensor("string", (1,)))

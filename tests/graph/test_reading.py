@@ -246,6 +246,13 @@ def test_inputs_and_outputs_have_name_dtype_and_shape() -> None:
     assert [spec.is_static for spec in io.inputs] == [False, True]
 
 
+def test_a_tensor_without_a_shape_is_not_taken_for_a_scalar() -> None:
+    io = read_io(relu(inputs=[value("x", None)], outputs=[value("y", None)]))
+    assert [spec.shape for spec in (*io.inputs, *io.outputs)] == [None, None]
+    assert not io.outputs[0].is_static
+    assert read_io(relu(outputs=[value("y", [])])).outputs[0].is_static
+
+
 def test_a_size_of_zero_is_a_size() -> None:
     assert read_io(relu(inputs=[value("x", [0, 4])])).inputs[0].shape == (0, 4)
 

@@ -28,7 +28,7 @@ def refusal(shapes: dict[str, tuple[int, ...]], made: onnx.ModelProto | None = N
     return caught.value
 
 
-def shapes_of(made: onnx.ModelProto) -> dict[str, tuple[int | str, ...]]:
+def shapes_of(made: onnx.ModelProto) -> dict[str, tuple[int | str, ...] | None]:
     io = read_io(made)
     return {spec.name: spec.shape for spec in (*io.inputs, *io.outputs)}
 

@@ -187,3 +187,12 @@ def test_a_scalar_input_can_be_calibrated(pipeline: Pipeline, tmp_path: Path) ->
     save(model, tmp_path / "m.onnx")
     recipe = Recipe(precision="w8a8", calibration=RANDOM)
     assert build(pipeline, "cpu", recipe, Model.onnx("m.onnx")).provenance.precision == "w8a8"
+
+
+def test_tensors_without_a_shape_in_the_file_build_and_are_told_as_such(pipeline: Pipeline, tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name="relu")], "g", values[:1], values[1:])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "loose.onnx")
+    for optimize in ("none", "default"):
+        io = build(pipeline, recipe=Recipe(optimize=optimize), model=Model.onnx("loose.onnx")).io
+        assert (io.inputs[0].shape, io.outputs[0].shape) == (None, None)

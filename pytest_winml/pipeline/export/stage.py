@@ -162,7 +162,9 @@ class _Export:
         return arrays
 
     def _pass(self, part: Part, specs: tuple[TensorSpec, ...], seed: int) -> None:
-        batch = tuple(msgspec.structs.replace(spec, shape=(_BATCH_NORM_SAMPLES, *spec.shape[1:])) for spec in specs)
+        batch = tuple(
+            msgspec.structs.replace(spec, shape=(_BATCH_NORM_SAMPLES, *(spec.shape or ())[1:])) for spec in specs
+        )
         part.plain_outputs(tensors(random_feeds(batch, seed)))
 
     def _refuse_weights_that_were_made_up(self, part: Part, specs: tuple[TensorSpec, ...]) -> None:
