@@ -11,9 +11,9 @@ from datetime import datetime
 from pytest_winml.errors import MeasurementError
 from pytest_winml.records.base import Record
 from pytest_winml.records.case import CaseRef
-from pytest_winml.records.conditions import Conditions
 from pytest_winml.records.identity import MachineIdentity
 from pytest_winml.records.latency import Arm, Block, Samples
+from pytest_winml.records.machine_state import MachineState
 
 BASELINE_SCHEMA = 1
 TARGET_ARM: Arm = "target"
@@ -39,8 +39,8 @@ class BaselineSession(Record, frozen=True, kw_only=True):
     """One fresh process: the blocks of the target and of the canary, raw and in the order they ran."""
 
     blocks: tuple[Block, ...]
-    before: Conditions = Conditions()
-    after: Conditions = Conditions()
+    before: MachineState = MachineState()
+    after: MachineState = MachineState()
 
     def __post_init__(self) -> None:
         for block in self.blocks:

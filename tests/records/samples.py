@@ -10,10 +10,10 @@ from msgspec import inspect
 from pytest_winml.records.artifact import Provenance, StageRun
 from pytest_winml.records.baseline import Baseline, BaselineArtifact, BaselineSession, MemoryFigures
 from pytest_winml.records.case import Case, CaseRef
-from pytest_winml.records.conditions import Conditions
 from pytest_winml.records.identity import MachineIdentity
 from pytest_winml.records.latency import Block
 from pytest_winml.records.machine import Availability, Environment, PowerState
+from pytest_winml.records.machine_state import MachineState
 from pytest_winml.records.model import Model
 from pytest_winml.records.placement import FallbackNode, PlacedNode, Placement
 from pytest_winml.records.recipe import Calibration, Overrides, Recipe
@@ -68,8 +68,8 @@ MACHINE = MachineIdentity(
 )  # fmt: skip
 BASELINE_SESSION = BaselineSession(
     blocks=(Block(arm="target", times_ns=(5_000_000, 5_100_000)), Block(arm="canary", times_ns=(1_000_000,))),
-    before=Conditions(power_source="mains", power_mode="balanced"),
-    after=Conditions(power_source="mains", power_mode="balanced", foreign_cpu_share=0.02),
+    before=MachineState(power_source="mains", power_mode="balanced"),
+    after=MachineState(power_source="mains", power_mode="balanced", foreign_cpu_share=0.02),
 )
 BASELINE = Baseline(
     name="main", created_at="2026-01-31T12:00:00+00:00", case=CASE, machine=MACHINE, protocol="standard",

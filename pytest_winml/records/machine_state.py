@@ -1,4 +1,4 @@
-"""How the machine was around a timed session."""
+"""How the machine was just before or after a timed session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from pytest_winml.records.base import Record
 
 
-class Conditions(Record, frozen=True, kw_only=True):
+class MachineState(Record, frozen=True, kw_only=True):
     """At one moment. None is what the machine does not tell.
 
     `foreign_cpu_share` is the part of all cores' time that went to processes other than ours since the reading before;
