@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from pytest_winml.facade import Session, Winml
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
+    from pytest_winml.records.latency import Latency, Verdict
     from pytest_winml.records.model import Model
     from pytest_winml.records.placement import FallbackNode, PlacedNode, Placement
     from pytest_winml.records.recipe import Calibration, Overrides, Recipe
     from pytest_winml.records.target import Target
+    from pytest_winml.simulator.device import SimulatedDevice
+    from pytest_winml.stats.paired import PairedTest
 
 _HOMES = {
     "pytest_winml.errors": (
@@ -44,17 +47,21 @@ _HOMES = {
     "pytest_winml.facade": ("Session", "Winml"),
     "pytest_winml.records.artifact": ("Artifact",),
     "pytest_winml.records.case": ("Case",),
+    "pytest_winml.records.latency": ("Latency", "Verdict"),
     "pytest_winml.records.model": ("Model",),
     "pytest_winml.records.placement": ("FallbackNode", "PlacedNode", "Placement"),
     "pytest_winml.records.recipe": ("Calibration", "Overrides", "Recipe"),
     "pytest_winml.records.target": ("Target",),
+    "pytest_winml.simulator.device": ("SimulatedDevice",),
+    "pytest_winml.stats.paired": ("PairedTest",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Artifact", "BuildError", "Calibration", "Case", "FallbackNode", "Model", "ModelError", "NotOnTarget",
-    "Overrides", "PlacedNode", "Placement", "ProviderUnavailable", "Recipe", "RunFailed", "Session", "SessionError",
-    "Target", "TargetAbsent", "TargetBroken", "UsageProblem", "Winml", "WinmlError", "WorkerError",
+    "Artifact", "BuildError", "Calibration", "Case", "FallbackNode", "Latency", "Model", "ModelError", "NotOnTarget",
+    "Overrides", "PairedTest", "PlacedNode", "Placement", "ProviderUnavailable", "Recipe", "RunFailed", "Session",
+    "SessionError", "SimulatedDevice", "Target", "TargetAbsent", "TargetBroken", "UsageProblem", "Verdict", "Winml",
+    "WinmlError", "WorkerError",
 ]  # fmt: skip
 
 

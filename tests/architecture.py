@@ -22,7 +22,7 @@ MAX_LINES = 400
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "units", "version"}),
     frozenset({"records", "contracts"}),
-    frozenset({"stats", "accuracy", "graph"}),
+    frozenset({"stats", "accuracy", "graph", "simulator"}),
     frozenset({"providers", "execute", "store", "data", "knowledge", "report"}),
     frozenset({"session"}),
     frozenset({"pipeline", "monitors", "measure", "debug"}),

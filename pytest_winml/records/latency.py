@@ -102,3 +102,5 @@ class Verdict(Record, frozen=True, kw_only=True):
     route: Route = "co-resident"
     p_value: float | None = None
     seed: int | None = None
+    p90_effect: float | None = None  # the tail's relative change, beside a verdict about the median
+    spread_effect: float | None = None  # growth of the way from the median to the 90th percentile
