@@ -33,3 +33,30 @@ def byte_size(size_bytes: int) -> str:
 def percent(share: float) -> str:
     """A share of one as `97.5 %`."""
     return f"{100 * share:.1f} %"
+
+
+def signed_percent(share: float) -> str:
+    """A change as `+9.8 %`, `-3.0 %`."""
+    return f"{100 * share:+.1f} %"
+
+
+def change(effect: float) -> str:
+    """A relative change of a time in words: `12.3 % slower`, `4.0 % faster`, `no difference`."""
+    if abs(effect) < 0.0005:  # noqa: PLR2004 - what would be shown as 0.0 %
+        return "no difference"
+    return f"{percent(abs(effect))} {'slower' if effect > 0 else 'faster'}"
+
+
+def milliseconds(value_ms: float) -> str:
+    """Three significant digits in the unit that reads best: `812 ns`, `45.1 us`, `8.03 ms`, `1.20 s`."""
+    for factor, unit in ((1e6, "ns"), (1e3, "us"), (1.0, "ms")):
+        scaled = value_ms * factor
+        if scaled < 999.5:  # noqa: PLR2004 - 1000 is one of the next unit
+            return f"{_three_digits(scaled)} {unit}"
+    return f"{_three_digits(value_ms / 1e3)} s"
+
+
+def _three_digits(value: float) -> str:
+    if value < 9.995:  # noqa: PLR2004 - rounds to 10.0
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"  # noqa: PLR2004 - rounds to 100
