@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
     from pytest_winml.records.placement import Placement
-    from pytest_winml.runner import CaseRunner
+    from pytest_winml.runner.case import CaseRunner
     from pytest_winml.session.machine import OpenSession
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_winml.runner import CaseRunner
+    from pytest_winml.runner.case import CaseRunner
 
 RUN_PLUGIN = "winml-run"
 PROBLEMS: pytest.StashKey[list[str]] = pytest.StashKey()

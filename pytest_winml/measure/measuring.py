@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pytest_winml import units
 from pytest_winml.measure.ordering import Order
 from pytest_winml.records.measurement import CANARY, TARGET, Measured, Memory
@@ -48,6 +46,8 @@ def measure(subject: Subject, canary: Subject, protocol: Protocol, count: int, s
 
 
 def _order(number: int, subject: Subject, canary: Subject, protocol: Protocol, seed: int) -> Order:
+    import numpy as np
+
     plan = draw_session(np.random.default_rng((seed, number)), number, protocol.quads, 0, (CANARY, TARGET))
     subjects = {CANARY: canary, TARGET: subject}
     return Order(arms=tuple((arm, subjects[arm]) for arm in plan.create), blocks=plan.blocks)
