@@ -45,7 +45,7 @@ _NATIVE = frozenset(
     {"onnxruntime", "onnxruntime_qnn", "onnxruntime_ep_openvino", "openvino", "windowsml"}
     | {"torch", "transformers", "optimum", "huggingface_hub"}
 )
-_LEAF = _NUMBERS | _GRAPHS | _NATIVE | {"psutil", "filelock", "platformdirs"}
+_LEAF = _NUMBERS | _GRAPHS | _NATIVE | {"psutil", "filelock", "platformdirs", "fsspec"}
 _USE_CASE = _NUMBERS | {"psutil"}
 _SERIALISATION = frozenset({"msgspec"})
 

@@ -92,7 +92,7 @@ def _lines(value: Any, indent: str) -> Iterable[str]:
             yield f"{',' if place else ''}\n{indent}  {_flat(key)}: "
             yield from _lines(one, indent + "  ")
         yield f"\n{indent}}}"
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+    elif isinstance(value, list | tuple) and any(isinstance(one, dict) for one in value):
         yield "["
         for place, one in enumerate(value):
             yield f"{',' if place else ''}\n{indent}  "
