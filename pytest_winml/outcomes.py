@@ -9,14 +9,17 @@ import msgspec
 from pytest_winml.errors import WinmlError
 from pytest_winml.execute.redaction import redact
 from pytest_winml.records.report import Failure, ItemFinished, Outcome
+from pytest_winml.report.notes import EMULATED_NOTE, idle_notes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     import pytest
 
     from pytest_winml.execute.redaction import Places
-    from pytest_winml.runner import CaseRunner
+    from pytest_winml.records.build import BuildOutcome
+    from pytest_winml.runner.case import CaseRunner
 
 _LONGEST_MESSAGE = 4000
 # What stands there are names of nodes, which begin with a slash as paths do.
@@ -24,8 +27,15 @@ _NAMES_OF_NODES = frozenset({"placement", "overrides"})
 
 
 def finished_item(
-    nodeid: str, runner: CaseRunner, phases: list[pytest.TestReport], error: BaseException | None
+    nodeid: str,
+    runner: CaseRunner,
+    phases: list[pytest.TestReport],
+    error: BaseException | None,
+    *,
+    build: BuildOutcome | None = None,
+    remarks: Sequence[str] = (),
 ) -> ItemFinished:
+    """`build` is what a build-only run has instead of a test; `remarks` are what befell the store meanwhile."""
     outcome, decisive = _decide(phases)
     failed = outcome in ("failed", "error")
     artifact = runner.built
@@ -38,9 +48,10 @@ def finished_item(
         artifact=artifact.provenance if artifact else None,
         artifact_key=artifact.key if artifact else None,
         placement=runner.placed,
+        build=build,
         skip_reason=redact(reason_of(decisive)) if outcome == "skipped" else None,
         failure=_failure(decisive, error) if failed else None,
-        notes=_notes(runner),
+        notes=(*_notes(runner, build), *remarks),
     )
 
 
@@ -77,14 +88,15 @@ def _failure(report: pytest.TestReport, error: BaseException | None) -> Failure:
     return Failure(error=type(error).__name__, message=redact(str(error))[:_LONGEST_MESSAGE])
 
 
-def _notes(runner: CaseRunner) -> tuple[str, ...]:
+def _notes(runner: CaseRunner, build: BuildOutcome | None) -> tuple[str, ...]:
     target = runner.case.target
+    runs = runner.built.provenance.runs if runner.built else build.stages if build else ()
     notes = []
     if runner.availability and runner.availability.mode == "emulated":
-        notes.append("emulated: placement and arithmetic are the NPU's, time is not")
+        notes.append(f"{EMULATED_NOTE}placement and arithmetic are the NPU's, time is not")
     if target.unchecked_options:
         notes.append(f"options passed unchecked: {', '.join(sorted(target.unchecked_options))}")
-    return tuple(notes)
+    return (*notes, *idle_notes(runner.case.recipe, runs))
 
 
 def hide_our_frames(error: BaseException) -> None:

@@ -12,7 +12,7 @@ from pytest_winml.providers.environment import read_environment
 from pytest_winml.records.build import BuildOutcome, BuildResults
 from pytest_winml.records.report import ItemFinished, RunFinished, RunStarted
 from pytest_winml.report.builds import build_lines
-from pytest_winml.report.terminal import summary_lines
+from pytest_winml.report.terminal import emulation_lines, summary_lines
 from pytest_winml.store.files import write_atomically
 from pytest_winml.store.journal import Journal, compose, read_journal
 from pytest_winml.version import version
@@ -96,6 +96,9 @@ class Reporter:
             return
         terminal.ensure_newline()
         terminal.section("winml")
+        if self._config.getoption("dist", "no") != "no":  # the controller has no items, so its header is empty
+            for line in emulation_lines(compose(read_journal(self._journal.path))):
+                terminal.write_line(line)
         for line in self._summary_lines(self._journal, _width(terminal)):
             terminal.write_line(line)
         terminal.write_line(f"report: {_shown(self.report_path, self._config)}")

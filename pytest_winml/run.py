@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 from pytest_winml import units
@@ -30,7 +29,7 @@ from pytest_winml.report.assertions import explain_placement
 from pytest_winml.report.cache import damage_sentence
 from pytest_winml.report.header import header_lines
 from pytest_winml.reporter import Reporter
-from pytest_winml.runner import CaseRunner
+from pytest_winml.runner.case import CaseRunner
 from pytest_winml.session.machine import Machine
 from pytest_winml.session.messages import ProviderSettings
 from pytest_winml.store.artifacts import ArtifactStore, default_root
@@ -183,7 +182,7 @@ class WinmlRun:
             return header_lines(f"{name}: {runtime.problem}. {runtime.remedy}", [])
         if self._config.getoption("collectonly"):
             return header_lines(name, [])
-        return header_lines(name, [self.machine.availability(target) for target in targets.values()])
+        return header_lines(name, [(one, self.machine.availability(one)) for one in targets.values()])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -226,9 +225,14 @@ class WinmlRun:
             self._keep_logs |= isinstance(call.excinfo.value, WorkerError)
         item.stash[PHASES].append(report)
         if report.when == "teardown":
-            entry = finished_item(item.nodeid, runner, item.stash[PHASES], item.stash.get(FAILURE, None))
-            build = item.outcome if isinstance(item, BuildItem) else None
-            entry = msgspec.structs.replace(entry, build=build, notes=(*entry.notes, *self._remarks))
+            entry = finished_item(
+                item.nodeid,
+                runner,
+                item.stash[PHASES],
+                item.stash.get(FAILURE, None),
+                build=item.outcome if isinstance(item, BuildItem) else None,
+                remarks=self._remarks,
+            )
             self._remarks.clear()
             report.winml = encoded(entry, self._places)  # type: ignore[attr-defined]
         return report

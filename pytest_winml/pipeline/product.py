@@ -11,7 +11,7 @@ import msgspec
 from pytest_winml.records.artifact import StageRun
 from pytest_winml.records.base import Record
 from pytest_winml.records.build import ModelDescription
-from pytest_winml.records.stages import MODEL_FILE
+from pytest_winml.records.stages import MODEL_FILE, StageAnswer
 
 if TYPE_CHECKING:
     from pytest_winml.errors import WinmlError
@@ -51,7 +51,15 @@ class Product(Record, frozen=True, kw_only=True):
     def then(self, built: Built, stage: Stage) -> Product:
         """The product after a stage; the file's value ranges and the history go on."""
         entry = built.entry
-        run = StageRun(stage=stage.word, key=entry.key, reused=built.reused, elapsed_s=entry.elapsed_s)
+        answer = msgspec.convert(entry.answer["answer"], StageAnswer)
+        run = StageRun(
+            stage=stage.word,
+            key=entry.key,
+            reused=built.reused,
+            elapsed_s=entry.elapsed_s,
+            no_op=answer.no_op,
+            did_not_fire=_did_not_fire(answer),
+        )
         description = msgspec.convert(entry.answer["description"], ModelDescription)
         if stage is Stage.COMPILE:  # a context hides the graph inside it, and with it the precision
             description = msgspec.structs.replace(description, precision=self.precision)
@@ -67,6 +75,12 @@ class Product(Record, frozen=True, kw_only=True):
     @property
     def precision(self) -> str:
         return self.description.precision
+
+
+def _did_not_fire(answer: StageAnswer) -> dict[str, str]:
+    names, reasons = answer.facts.get("did_not_fire"), answer.facts.get("cannot_fire")
+    known = reasons if isinstance(reasons, dict) else {}
+    return {name: str(known.get(name, "")) for name in names} if isinstance(names, list) else {}
 
 
 def at_stage(error: WinmlError, model: str, stage: str) -> WinmlError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from pytest_winml.records.base import Record
 
 
@@ -35,12 +37,18 @@ class ArtifactIO(Record, frozen=True, kw_only=True):
 
 
 class StageRun(Record, frozen=True, kw_only=True):
-    """One stage of one build: built now, or reused."""
+    """One stage of one build: built now, or reused.
+
+    `no_op` says the graph is what it was before; `did_not_fire` are optimizations that found nothing to do, each with
+    the reason where it is known.
+    """
 
     stage: str
     key: str
     reused: bool
     elapsed_s: float
+    no_op: bool = False
+    did_not_fire: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Provenance(Record, frozen=True, kw_only=True):

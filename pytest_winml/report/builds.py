@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pytest_winml import units
+from pytest_winml.report.notes import idle_notes, note_lines
 from pytest_winml.report.table import table_lines, wrap
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def build_lines(outcomes: Sequence[BuildOutcome], width: int) -> list[str]:
             where = f" at stage {one.stage}" if one.stage else ""
             whose = " (infrastructure, not the model)" if one.infrastructure else ""
             lines += ["", *wrap(f"{one.status}{where}{whose}: {one.case.id}: {one.reason}", width)]
+    lines += note_lines(((one.case, idle_notes(one.case.recipe, one.stages)) for one in ordered), width)
     counts = Counter(run.stage for one in outcomes for run in one.stages if not run.reused)
     built = ", ".join(f"{stage} x {number}" for stage, number in sorted(counts.items())) or "nothing"
     return [*lines, "", f"built in this run: {built}"]
@@ -37,7 +39,7 @@ def _row(one: BuildOutcome) -> tuple[str, ...]:
     return (
         one.case.model,
         one.case.recipe.id,
-        one.case.target.spec,
+        one.case.target.id,
         one.precision or "-",
         units.byte_size(one.size_bytes) if one.size_bytes is not None else "-",
         (stages or "as it is") + stopped if one.status in ("built", "reused") else "-",

@@ -10,15 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_winml.records.machine import Availability
+    from pytest_winml.records.target import Target
 
 
-def header_lines(runtime: str, availabilities: Sequence[Availability]) -> list[str]:
-    return [f"winml: {runtime}", *(f"winml: {target_line(one)}" for one in availabilities)]
+def header_lines(runtime: str, answers: Sequence[tuple[Target, Availability]]) -> list[str]:
+    return [f"winml: {runtime}", *(f"winml: {target_line(target, one)}" for target, one in answers)]
 
 
-def target_line(one: Availability) -> str:
+def target_line(target: Target, one: Availability) -> str:
     """`qnn:npu native (EP 2.7.0)`, or how else it is met. One line: a log's tail is for the test that fails."""
-    name = one.target if one.resolved in (one.target, None) else f"{one.target} → {one.resolved}"
+    asked = f"{target.id} ({target.spec})" if target.name else target.id
+    name = asked if one.resolved in (target.spec, None) else f"{asked} → {one.resolved}"
     version = f" {one.ep_version}" if one.ep_version else ""
     if one.mode == "emulated":
         product = SOC_BY_NAME[one.soc].product if one.soc in SOC_BY_NAME else "an unnamed SoC"

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from pytest_winml import units
+from pytest_winml.report.header import target_line
+from pytest_winml.report.notes import EMULATED_NOTE, note_lines
 from pytest_winml.report.table import table_lines, wrap
 
 if TYPE_CHECKING:
@@ -22,18 +24,31 @@ _WIDEST = 140
 
 
 def summary_lines(report: RunReport, width: int) -> list[str]:
-    """The table of cases, the reasons of skips, and what emulation means."""
+    """The table of cases, the reasons of skips, notes, and what emulation means."""
     if not report.items:
         return ["no winml item finished"]
     width = min(width, _WIDEST)
     groups = _group(report.items)
     host = report.started.environment
     lines = wrap(f"{host.runtime or 'no ONNX Runtime'} on {host.os} {host.machine}, {host.cpu}", width)
-    lines += ["", *table_lines(_HEADER, [_case_row(group) for group in groups], width)]
+    rows = [_case_row(group, recipe) for group, recipe in zip(groups, _recipe_cells(groups), strict=True)]
+    lines += ["", *table_lines(_HEADER, rows, width)]
     lines += _skips(report.items, width)
+    lines += note_lines(((item.case, _own_notes(item)) for item in report.items), width)
     if any(item.availability and item.availability.mode == "emulated" for item in report.items):
         lines += ["", *wrap(_EMULATED, width)]
     return lines
+
+
+def emulation_lines(report: RunReport) -> list[str]:
+    """As the header says it, for a run whose header could not."""
+    emulated = (item for item in report.items if item.availability and item.availability.mode == "emulated")
+    targets = {item.case.target.id: item for item in emulated}
+    return [
+        f"winml: {target_line(item.case.target, item.availability)}"
+        for _, item in sorted(targets.items())
+        if item.availability
+    ]
 
 
 def _group(items: Iterable[ItemFinished]) -> list[list[ItemFinished]]:
@@ -46,15 +61,38 @@ def _group(items: Iterable[ItemFinished]) -> list[list[ItemFinished]]:
     )
 
 
-def _case_row(group: Sequence[ItemFinished]) -> tuple[str, ...]:
+def _own_notes(item: ItemFinished) -> tuple[str, ...]:
+    """Without what is said once for the whole run."""
+    return tuple(note for note in item.notes if not note.startswith(EMULATED_NOTE))
+
+
+def _recipe_cells(groups: Sequence[Sequence[ItemFinished]]) -> list[str]:
+    """The precision says most in least room; where it makes two rows of a model and target alike, the id stands."""
+    short = [(group[0].case.model, _target_cell(group[0]), _short_recipe(group)) for group in groups]
+    seen = Counter(short)
+    return [cells[-1] if seen[cells] == 1 else _full_recipe(group) for cells, group in zip(short, groups, strict=True)]
+
+
+def _short_recipe(group: Sequence[ItemFinished]) -> str:
+    recipe = group[0].case.recipe
+    return recipe.name or _precision(group) or recipe.precision
+
+
+def _full_recipe(group: Sequence[ItemFinished]) -> str:
+    recipe, precision = group[0].case.recipe, _precision(group)
+    return recipe.id if precision in (None, recipe.precision) else f"{recipe.id} ({precision})"
+
+
+def _precision(group: Sequence[ItemFinished]) -> str | None:
+    return next((item.artifact.precision for item in group if item.artifact), None)
+
+
+def _case_row(group: Sequence[ItemFinished], recipe: str) -> tuple[str, ...]:
     first = group[0]
     placement = next((item.placement for item in group if item.placement), None)
-    precision = next((item.artifact.precision for item in group if item.artifact), None)
-    recipe = first.case.recipe
-    shown_recipe = recipe.name or (f"{precision}" if precision else recipe.precision)
     return (
         first.case.model,
-        shown_recipe,
+        recipe,
         _target_cell(first),
         first.availability.mode if first.availability else "unknown",
         placement_text(placement) if placement else "-",

@@ -57,6 +57,15 @@ def test_requiring_one_target_leaves_skips_of_others_alone(suite: Callable[[str]
 
 
 @needs_qnn
+def test_under_xdist_the_summary_says_once_that_the_npu_is_emulated(suite: Callable[[str], pytest.Pytester]) -> None:
+    result = suite(ON_QNN).runpytest("-n", "2")
+    result.assert_outcomes(passed=1)
+    said = [line for line in result.outlines if "EMULATED" in line]
+    assert len(said) == 1
+    assert said[0].startswith("winml: qnn:npu EMULATED on this host (HTP emulator ")
+
+
+@needs_qnn
 def test_on_x64_the_npu_is_emulated_and_the_header_says_so(suite: Callable[[str], pytest.Pytester]) -> None:
     result = suite(ON_QNN).runpytest()
     result.assert_outcomes(passed=1)

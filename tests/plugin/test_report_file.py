@@ -157,3 +157,20 @@ def test_a_report_folder_that_cannot_be_made_is_an_error_in_one_line(suite: Call
     result = project.runpytest_subprocess("--winml-report-dir", "file/inside")
     assert result.ret != 0
     assert "choose another --winml-report-dir" in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize("build_only", [(), ("--winml-build-only", "--winml-target=cpu")], ids=["run", "build only"])
+def test_an_optimization_that_finds_nothing_to_do_is_noted_in_report_and_table(
+    suite: Callable[[str], pytest.Pytester], report: Callable[[], dict[str, Any]], build_only: tuple[str, ...]
+) -> None:
+    project = suite("""
+@pytest.mark.winml(model=CNN, recipe=Recipe(optimize=("gelu_fusion",), precision="fp32"), target="cpu")
+def test_a(winml):
+    winml.artifact()
+""")
+    for _ in ("built", "reused"):
+        result = project.runpytest(*build_only)
+        result.assert_outcomes(passed=1)
+        note = "optimize=gelu_fusion changed nothing in this graph"
+        assert report()["items"][0]["notes"] == [note]
+        result.stdout.fnmatch_lines([f"note: {note}*"])

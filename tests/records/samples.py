@@ -35,7 +35,12 @@ ENVIRONMENT = Environment(
 )  # fmt: skip
 PROVENANCE = Provenance(
     source="onnx:models/été.onnx", stages=("identity",), precision="w8a16", opset=17, sha256="ab" * 32,
-    size_bytes=1234, runs=(StageRun(stage="quantize", key="abababab", reused=True, elapsed_s=1.5),),
+    size_bytes=1234,
+    runs=(
+        StageRun(
+            stage="quantize", key="abababab", reused=True, elapsed_s=1.5, no_op=True, did_not_fire={"a": "because"}
+        ),
+    ),
 )  # fmt: skip
 AVAILABILITY = Availability(
     target="npu", resolved="qnn:npu", mode="emulated", reason="because", remedy="do", ep_version="2.7.0", soc="sm8750"

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from pytest_winml.records.machine import Availability
+from pytest_winml.records.target import Target
 from pytest_winml.report.header import header_lines, target_line
 
+QNN = Target("qnn:npu")
 NATIVE = Availability(target="qnn:npu", resolved="qnn:npu", mode="native", ep_version="2.7.0")
 EMULATED = Availability(target="qnn:npu", resolved="qnn:npu", mode="emulated", ep_version="2.7.0", soc="sc8380xp")
 
@@ -46,15 +48,27 @@ EMULATED = Availability(target="qnn:npu", resolved="qnn:npu", mode="emulated", e
     ],
 )
 def test_a_target_is_met_in_one_line(answer: Availability, line: str) -> None:
-    assert target_line(answer) == line
+    assert target_line(Target(answer.target), answer) == line
 
 
 def test_the_header_names_the_runtime_first_and_then_each_target() -> None:
-    assert header_lines("onnxruntime 1.31.1", [NATIVE, EMULATED]) == [
+    assert header_lines("onnxruntime 1.31.1", [(QNN, NATIVE), (QNN, EMULATED)]) == [
         "winml: onnxruntime 1.31.1",
         "winml: qnn:npu native (EP 2.7.0)",
         "winml: qnn:npu EMULATED on this host (HTP emulator 2.7.0, Snapdragon X Elite): its times mean nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        (Target("qnn:npu", soc="sm8750"), "qnn:npu@sm8750 native (EP 2.7.0)"),
+        (Target("qnn:npu", options={"vtcm_mb": "8"}), "qnn:npu@vtcm_mb=8 native (EP 2.7.0)"),
+        (Target("qnn:npu", options={"vtcm_mb": "8"}, name="small"), "small (qnn:npu) native (EP 2.7.0)"),
+    ],
+)
+def test_targets_that_differ_only_in_soc_or_options_are_told_apart(target: Target, line: str) -> None:
+    assert target_line(target, NATIVE) == line
 
 
 def test_a_header_without_targets_is_the_runtime() -> None:

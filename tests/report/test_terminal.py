@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_winml.records.recipe import Recipe
 from pytest_winml.records.report import ItemFinished, Outcome, RunReport
 from pytest_winml.records.target import Target
-from pytest_winml.report.terminal import placement_text, summary_lines
+from pytest_winml.report.terminal import emulation_lines, placement_text, summary_lines
 from tests.report.run import CPU, FINISHED, ITEMS, REPORT, STARTED, fallback, item, nodes, placement
 
 if TYPE_CHECKING:
@@ -127,6 +127,67 @@ def test_a_row_shows_the_precision_that_was_built_else_what_was_asked_for() -> N
         item("c", "cpu", "passed", recipe=Recipe(name="mine"), precision="fp32"),
     )
     assert [row[1] for row in rows(report)] == ["fp32", "w8a16", "mine"]
+
+
+TWO_RECIPES = """\
+model       recipe              target   runs    placement  outcome
+----------  ------------------  -------  ------  ---------  --------
+digits-cnn  unoptimized (fp32)  cpu      native  -          1 failed
+digits-cnn  default (fp32)      cpu      native  -          1 passed
+digits-cnn  w8a16               qnn:npu  native  -          1 passed
+"""
+
+
+def test_rows_that_differ_only_in_the_recipe_show_its_id() -> None:
+    lines = summary_lines(
+        run(
+            item("digits-cnn", "cpu", "passed", precision="fp32"),
+            item("digits-cnn", "cpu", "failed", recipe=Recipe(optimize="none"), precision="fp32"),
+            item("digits-cnn", "qnn:npu", "passed", precision="w8a16"),
+        ),
+        80,
+    )
+    assert lines[2:] == TWO_RECIPES.splitlines()
+
+
+def test_an_id_that_says_the_precision_does_not_say_it_twice() -> None:
+    recipes = (Recipe(precision="w8a8", compile=False), Recipe(precision="w8a8"))
+    report = run(*(item("m", "cpu", "passed", recipe=recipe, precision="w8a8") for recipe in recipes))
+    assert [row[1] for row in rows(report)] == ["w8a8", "w8a8-uncompiled"]
+
+
+def test_long_ids_of_recipes_still_fit_the_terminal() -> None:
+    recipes = [Recipe(optimize=("gelu_fusion", "layer_norm_fusion", name)) for name in ("pad_fusion", "gemm_fusion")]
+    report = run(*(item("digits-cnn", "cpu", "passed", recipe=recipe, precision="fp32") for recipe in recipes))
+    assert max(len(line) for line in summary_lines(report, 80)) <= 80
+
+
+def noted(one: ItemFinished, *notes: str) -> ItemFinished:
+    return msgspec.structs.replace(one, notes=notes)
+
+
+def test_a_note_is_said_once_with_its_cases() -> None:
+    many = [noted(item(f"m{number}", "cpu", "passed"), "nothing changed") for number in range(5)]
+    lines = summary_lines(run(*many, noted(item("m0", "cpu", "passed"), "nothing changed", "other")), 120)
+    assert [line for line in lines if line.startswith("note")] == [
+        "note: nothing changed (m0-default-cpu, m1-default-cpu, m2-default-cpu and 2 more)",
+        "note: other (m0-default-cpu)",
+    ]
+
+
+def test_that_a_case_was_emulated_is_not_said_of_each() -> None:
+    report = run(noted(item("m", "qnn:npu", "passed", "emulated"), "emulated: so it was"))
+    assert not [line for line in summary_lines(report, 120) if line.startswith("note")]
+
+
+def test_emulated_targets_are_told_as_the_header_tells_them() -> None:
+    sm8750 = Target("qnn:npu", soc="sm8750")
+    items = (item("a", "qnn:npu", "passed", "emulated"), item("b", "qnn:npu", "passed", "emulated"))
+    lines = emulation_lines(run(*items, item("a", sm8750, "passed", "emulated"), item("a", "cpu", "passed")))
+    assert [line.partition(" EMULATED on this host")[0] for line in lines] == [
+        "winml: qnn:npu",
+        "winml: qnn:npu@sm8750",
+    ]
 
 
 def test_a_case_that_never_asked_its_target_is_of_unknown_mode() -> None:
