@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_winml.runner.case import CaseRunner
 
 _LONGEST_MESSAGE = 4000
+_NOT_THE_USERS = ("_pytest.", "pluggy.", "contextlib")
 # What stands there are names of nodes, which begin with a slash as paths do.
 _NAMES_OF_NODES = frozenset({"placement", "overrides"})
 
@@ -99,10 +100,13 @@ def _notes(runner: CaseRunner, build: BuildOutcome | None) -> tuple[str, ...]:
     return (*notes, *idle_notes(runner.case.recipe, runs))
 
 
-def hide_our_frames(error: BaseException) -> None:
-    """Ends the traceback of an error of ours at the user's own line; `--full-trace` shows the rest."""
+def hide_our_frames(error: BaseException) -> bool:
+    """Ends the traceback of an error of ours at the user's own line; `--full-trace` shows the rest.
+
+    False where no line of the user's is in it, as when a fixture of ours fails: then the message alone says something.
+    """
     if not isinstance(error, WinmlError):
-        return
+        return True
     frames = []
     frame = error.__traceback__
     while frame is not None:
@@ -115,6 +119,15 @@ def hide_our_frames(error: BaseException) -> None:
         frames[first - 1].tb_next = None
         error.__cause__ = None
         error.__suppress_context__ = True
+    return any(not _module(frame).startswith(_NOT_THE_USERS) for frame in frames[:first])
+
+
+def message_only(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+    """What pytest shows of an error that no line of the user's led to: its class and what it says."""
+    shown = excinfo.getrepr(style="value", chain=False)
+    for entry in shown.reprtraceback.reprentries:
+        entry.lines = f"{excinfo.typename}: {excinfo.value}".splitlines()  # the style leaves the class out
+    return shown
 
 
 def _module(frame: TracebackType) -> str:

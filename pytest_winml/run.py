@@ -21,7 +21,7 @@ from pytest_winml.execute.pool import WorkerPool
 from pytest_winml.execute.redaction import ROOTDIR, Places
 from pytest_winml.keys import FAILURE, PHASES, RUNNER
 from pytest_winml.options import read_settings
-from pytest_winml.outcomes import encoded, finished_item, hide_our_frames, reason_of
+from pytest_winml.outcomes import encoded, finished_item, hide_our_frames, message_only, reason_of
 from pytest_winml.pipeline.pipeline import Pipeline
 from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.records.target import ALL_TARGETS
@@ -212,9 +212,12 @@ class WinmlRun:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        at_a_line = True
         if call.excinfo is not None and not self._config.getoption("fulltrace"):
-            hide_our_frames(call.excinfo.value)
+            at_a_line = hide_our_frames(call.excinfo.value)
         report = yield
+        if call.excinfo is not None and report.failed and not at_a_line:
+            report.longrepr = message_only(call.excinfo)
         runner = item.stash.get(RUNNER, None)
         if runner is None:
             return report

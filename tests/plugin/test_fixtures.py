@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.platforms import needs_qnn, needs_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
 pytestmark = needs_runtime
 
@@ -96,6 +96,39 @@ def test_a(winml):
     result.stdout.fnmatch_lines(["*BuildError: the model brings no data set*", '*Calibration(data="random")*'])
     result.stdout.no_fnmatch_line("*pipeline.py*")
     project.runpytest("--full-trace").stdout.fnmatch_lines(["*pipeline.py*"])
+
+
+@pytest.mark.parametrize("jobs", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_fixture_of_ours_that_fails_shows_its_message_and_no_frames_of_pytest(
+    suite: Callable[[str], pytest.Pytester], jobs: tuple[str, ...]
+) -> None:
+    project = suite("""
+@pytest.mark.winml(model=Model.onnx("none.onnx"), target="cpu")
+def test_a(winml_session): ...
+""")
+    result = project.runpytest(*jobs)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["ModelError: none, stage import: model file *none.onnx does not exist", "To do: *"])
+    result.stdout.fnmatch_lines(["ERROR *test_a* - *ModelError*"])
+    for frame in ("*fixtures.py*", "*_caller*", "*def *"):
+        result.stdout.no_fnmatch_line(frame)
+    project.runpytest("--full-trace").stdout.fnmatch_lines(["*fixtures.py*"])
+
+
+def test_a_fixture_of_the_users_that_fails_ends_at_its_own_line(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+@pytest.fixture
+def mine(winml):
+    with winml.session() as session:
+        yield session
+
+@pytest.mark.winml(model=Model.onnx("none.onnx"), target="cpu")
+def test_a(mine): ...
+""")
+    result = project.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([">       with winml.session() as session:", "*ModelError: none, stage import*"])
+    result.stdout.no_fnmatch_line("*_caller*")
 
 
 def test_a_relative_path_starts_at_the_rootdir(suite: Callable[[str], pytest.Pytester]) -> None:
