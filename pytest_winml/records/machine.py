@@ -48,11 +48,12 @@ class Availability(Record, frozen=True, kw_only=True):
 
 
 class PowerState(Record, frozen=True, kw_only=True):
-    """None where the machine does not say."""
+    """None where the machine does not say. `mode` is all that it tells of how it trades speed for power."""
 
     source: Literal["mains", "battery"] | None = None
     battery_percent: float | None = None
     governor: str | None = None
+    mode: str | None = None
 
 
 class Environment(Record, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import psutil
 import pytest
 
 from pytest_winml.providers import environment
@@ -18,6 +17,7 @@ from pytest_winml.providers.distributions import UNKNOWN_VERSION, Distribution, 
 from pytest_winml.providers.environment import PACKAGES_THAT_MATTER, read_environment
 from pytest_winml.providers.host import Host, this_host
 from pytest_winml.records.machine import Environment
+from tests.platforms import posix_only
 
 
 @pytest.fixture(scope="module")
@@ -63,33 +63,17 @@ def test_it_holds_no_name_of_the_user_or_of_the_machine(monkeypatch: pytest.Monk
     assert "the-secret-host" not in found
 
 
-@pytest.mark.parametrize(("plugged", "source"), [(True, "mains"), (False, "battery"), (None, None)])
-def test_power_that_the_machine_does_not_tell_is_unknown_and_not_guessed(
-    monkeypatch: pytest.MonkeyPatch, plugged: bool | None, source: str | None
-) -> None:
-    battery = SimpleNamespace(percent=81, power_plugged=plugged)
-    monkeypatch.setattr(psutil, "sensors_battery", lambda: battery, raising=False)
-    power = read_environment().power
-    assert (power.source, power.battery_percent) == (source, 81.0)
-
-
-def test_a_machine_without_a_battery_says_nothing_of_power(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "sensors_battery", lambda: None, raising=False)
-    power = read_environment().power
-    assert (power.source, power.battery_percent) == (None, None)
-
-
-def test_a_system_on_which_psutil_knows_no_batteries_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(psutil, "sensors_battery", raising=False)
-    assert read_environment().power.source is None
-
-
-def test_the_governor_is_read_where_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    governor = tmp_path / "scaling_governor"
-    monkeypatch.setattr(environment, "_GOVERNOR", governor)
-    assert read_environment().power.governor is None
-    governor.write_text("powersave\n", encoding="ascii")
-    assert read_environment().power.governor == "powersave"
+@posix_only
+def test_a_processor_is_named_by_its_model_or_its_board(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    info, board = tmp_path / "cpuinfo", tmp_path / "model"
+    monkeypatch.setattr(environment, "_CPU_INFO", info)
+    monkeypatch.setattr(environment, "_DEVICE_TREE", board)
+    assert read_environment().cpu == (platform.processor() or platform.machine())
+    board.write_bytes(b"Qualcomm CRD\0")
+    info.write_text("processor\t: 0\nCPU part\t: 0x001\n", encoding="ascii")
+    assert read_environment().cpu == "Qualcomm CRD"
+    info.write_text("model name\t: A CPU\n", encoding="ascii")
+    assert read_environment().cpu == "A CPU"
 
 
 @pytest.mark.parametrize(
