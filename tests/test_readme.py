@@ -45,6 +45,24 @@ def test_its_option_table_is_the_plugins_option_list(pytester: pytest.Pytester) 
     assert listed == offered
 
 
+def test_values_of_options_are_written_so_that_they_cannot_move_the_rootdir(pytester: pytest.Pytester) -> None:
+    """`--winml-store DIR` with a folder outside would make pytest look for its rootdir above both."""
+    flags = set(re.findall(r"(--winml-[a-z-]+)  ", pytester.runpytest("--help").stdout.str()))
+    assert "--winml-offline" in flags
+    for page in (README, *README.parent.glob("docs/*.md")):
+        for option in re.findall(r"(--winml-[a-z-]+) [\w<{/]", page.read_text(encoding="utf-8")):
+            assert option in flags, f"{page.name}: {option}= is meant"
+
+
+def test_a_store_outside_the_project_leaves_the_rootdir_where_it_is(
+    pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pytester.makepyfile("def test_a(): ...")
+    outside = tmp_path_factory.mktemp("outside")
+    result = pytester.runpytest_subprocess(f"--winml-store={outside}", f"--winml-report-dir={outside}")
+    result.stdout.fnmatch_lines([f"rootdir: {pytester.path}"])
+
+
 def test_its_commands_are_the_promised_two(pytester: pytest.Pytester) -> None:
     commands = list(_blocks("console"))
     assert 'pip install -e ".[qnn]" && pytest benchmarks\n' in commands

@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _run(folder: Path, store: str) -> subprocess.Popen[bytes]:
-    options = ["-q", "-p", "no:cacheprovider", "--winml-build-only", "--winml-store", store]
+    options = ["-q", "-p", "no:cacheprovider", "--winml-build-only", f"--winml-store={store}"]
     return subprocess.Popen([sys.executable, "-m", "pytest", *options], cwd=folder, stdout=subprocess.DEVNULL)
 
 

@@ -57,11 +57,11 @@ def bind(target: Target, surroundings: Surroundings, emulate: Emulate) -> Bindin
     binding = _bind_device(target, surroundings, library.version if library else None)
     if binding.emulated and emulate == "never":
         raise TargetAbsent(
-            f"{target.spec} could only run on the HTP emulator here, and --winml-emulate is never",
-            remedy="run on a device with the NPU, or allow emulation with --winml-emulate auto.",
+            f"{target.spec} could only run on the HTP emulator here, and --winml-emulate=never was given",
+            remedy="run on a device with the NPU, or allow emulation with --winml-emulate=auto.",
         )
     if not binding.emulated and emulate == "only":
-        raise TargetAbsent(f"{target.spec} runs natively here, and --winml-emulate is only")
+        raise TargetAbsent(f"{target.spec} runs natively here, and --winml-emulate=only was given")
     return binding
 
 

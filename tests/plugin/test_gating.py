@@ -78,7 +78,7 @@ def test_on_x64_the_npu_is_emulated_and_the_header_says_so(suite: Callable[[str]
 def test_emulation_can_be_forbidden(suite: Callable[[str], pytest.Pytester]) -> None:
     result = suite(ON_QNN).runpytest("-rs", "--winml-emulate", "never")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*SKIPPED*could only run on the HTP emulator here*--winml-emulate auto*"])
+    result.stdout.fnmatch_lines(["*SKIPPED*could only run on the HTP emulator here*--winml-emulate=auto*"])
 
 
 @needs_qnn

@@ -162,15 +162,15 @@ def test_a_soc_whose_numbers_are_overruled_loses_its_name() -> None:
 
 def test_emulation_that_is_not_wanted_makes_the_target_absent() -> None:
     problem = absence(with_emulator(LINUX), "qnn:npu", "never")
-    assert "could only run on the HTP emulator here, and --winml-emulate is never" in problem.message
+    assert "could only run on the HTP emulator here, and --winml-emulate=never was given" in problem.message
     assert problem.remedy is not None
-    assert "--winml-emulate auto" in problem.remedy
+    assert "--winml-emulate=auto" in problem.remedy
 
 
 def test_only_emulation_leaves_what_runs_natively_out() -> None:
     assert on(with_emulator(LINUX), "qnn:npu", "only").emulated
     native = machine(WINDOWS_ARM, *offered("qnn", "npu"), found=library("qnn"))
-    assert "runs natively here, and --winml-emulate is only" in absence(native, "qnn:npu", "only").message
+    assert "runs natively here, and --winml-emulate=only was given" in absence(native, "qnn:npu", "only").message
     assert "runs natively here" in absence(machine(LINUX), "cpu", "only").message
 
 
