@@ -172,7 +172,9 @@ class RandomData:
         )
 
 
-def calibration_source(data: str, *, embedded: str | None, rootdir: Path) -> CalibrationSource:
+def calibration_source(
+    data: str, *, embedded: str | None, rootdir: Path, inputs: Sequence[TensorSpec] = ()
+) -> CalibrationSource:
     """What `Calibration(data=)` means: `"model"`, `"random"`, or a path. `embedded` names a model of this package."""
     if data == RANDOM_DATA:
         return RandomData()
@@ -180,7 +182,7 @@ def calibration_source(data: str, *, embedded: str | None, rootdir: Path) -> Cal
         return FileData(rootdir / data)
     if embedded is None:
         raise BuildError(
-            "the model brings no data set to calibrate with",
+            f"the model brings no data set to calibrate its inputs with ({_listed(spec.name for spec in inputs)})",
             remedy='give inputs with Calibration(data="inputs.npz"), or choose Calibration(data="random") where only '
             "placement and speed matter.",
         )

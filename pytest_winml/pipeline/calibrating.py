@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_winml.data.calibration import OWN_DATA, RANDOM_DATA, CalibrationSource, calibration_source, write_feeds
 from pytest_winml.data.digits import manifest
-from pytest_winml.errors import BuildError
+from pytest_winml.errors import BuildError, WinmlError
+from pytest_winml.pipeline.product import Stage, at_stage
 from pytest_winml.store.files import sha256_of
 
 if TYPE_CHECKING:
@@ -34,9 +35,16 @@ class PendingFeeds:
 
 def calibration_for(case: Case, inputs: Sequence[TensorSpec], rootdir: Path) -> PendingFeeds:
     """Raises a `BuildError` where the recipe's choice has no data; nothing is fallen back to."""
+    try:
+        return _chosen(case, inputs, rootdir)
+    except WinmlError as error:
+        raise at_stage(error, case.model.name, Stage.QUANTIZE.word) from error
+
+
+def _chosen(case: Case, inputs: Sequence[TensorSpec], rootdir: Path) -> PendingFeeds:
     chosen = case.recipe.calibration
     embedded = case.model.source if case.model.kind == "embedded" else None
-    source = calibration_source(chosen.data, embedded=embedded, rootdir=rootdir)
+    source = calibration_source(chosen.data, embedded=embedded, rootdir=rootdir, inputs=inputs)
     identity = {
         "samples": chosen.samples,
         "seed": chosen.seed,

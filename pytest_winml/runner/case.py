@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pytest_winml.data.random_inputs import random_feeds
-from pytest_winml.errors import ProviderUnavailable, TargetAbsent, TargetBroken
+from pytest_winml.errors import ModelError, ProviderUnavailable, TargetAbsent, TargetBroken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,14 @@ class CaseRunner:
         return session
 
     def feeds(self, seed: int = 0) -> Mapping[str, NDArray[Any]]:
-        return random_feeds(self.artifact().io.inputs, seed)
+        return _made_up(self.case, self.artifact(), seed)
+
+
+def _made_up(case: Case, artifact: Artifact, seed: int) -> Mapping[str, NDArray[Any]]:
+    try:
+        return random_feeds(artifact.io.inputs, seed)
+    except ModelError as error:
+        raise ModelError(f"{case.id}, inputs of a run: {error.message}", remedy=error.remedy) from error
 
 
 def unavailable(answer: Availability) -> ProviderUnavailable:

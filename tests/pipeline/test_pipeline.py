@@ -121,9 +121,25 @@ def test_a_damaged_input_of_a_stage_is_built_again_first(make_pipeline: Callable
 
 def test_static_quantization_without_data_says_what_to_choose(pipeline: Pipeline, tmp_path: Path) -> None:
     save(conv_relu_matmul(), tmp_path / "m.onnx")
-    with pytest.raises(BuildError, match="brings no data set") as caught:
+    with pytest.raises(BuildError, match=r"m, stage quantize: the model brings no data set .* \(x\)") as caught:
         build(pipeline, "cpu", Recipe(precision="w8a16"), Model.onnx("m.onnx"))
     assert 'Calibration(data="random")' in str(caught.value.remedy)
+    assert caught.value.stage == "quantize"
+
+
+def test_calibration_data_that_is_not_there_is_named_with_model_and_stage(pipeline: Pipeline) -> None:
+    recipe = Recipe(precision="w8a8", calibration=Calibration(data="none.npz"))
+    with pytest.raises(BuildError, match=r"digits-cnn, stage quantize: calibration data .*none\.npz does not exist"):
+        build(pipeline, recipe=recipe)
+
+
+def test_random_data_for_a_dynamic_shape_name_model_stage_and_input(pipeline: Pipeline, tmp_path: Path) -> None:
+    made = conv_relu_matmul()
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    save(made, tmp_path / "m.onnx")
+    recipe = Recipe(optimize="none", precision="w8a8", calibration=RANDOM)
+    with pytest.raises(BuildError, match=r"m, stage quantize: random data cannot be made for input 'x'.*'batch'"):
+        build(pipeline, recipe=recipe, model=Model.onnx("m.onnx"))
 
 
 def test_a_recipe_that_must_compile_for_an_absent_ep_fails_before_anything_is_built(

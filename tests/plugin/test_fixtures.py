@@ -93,9 +93,34 @@ def test_a(winml):
 """)
     result = project.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*BuildError: the model brings no data set*", '*Calibration(data="random")*'])
+    result.stdout.fnmatch_lines(
+        [
+            "*BuildError: one, stage quantize: the model brings no data set*inputs with (x)",
+            '*Calibration(data="random")*',
+        ]
+    )
     result.stdout.no_fnmatch_line("*pipeline.py*")
     project.runpytest("--full-trace").stdout.fnmatch_lines(["*pipeline.py*"])
+
+
+def test_inputs_that_cannot_be_made_up_are_named_with_their_case(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+from onnx import TensorProto, helper
+
+def loose():
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name="r")], "g", values[:1], values[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+@pytest.mark.winml(model=Model.build("loose", loose), target="cpu")
+def test_a(winml_session):
+    winml_session.run()
+""")
+    result = project.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*ModelError: loose-default-cpu, inputs of a run: input 'x' has shape ('batch', 8), which is not fixed"]
+    )
 
 
 @pytest.mark.parametrize("jobs", [(), ("-n", "2")], ids=["alone", "xdist"])
