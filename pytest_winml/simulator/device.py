@@ -68,6 +68,10 @@ class SimulatedDevice:
         self._day = self._random.normal(0.0, self.regime.day_sd)
         self._heat = self._random.normal(0.0, self.regime.drift_sd)
 
+    def rest(self, seconds: float) -> None:
+        """Nothing runs; heat and clock go their way."""
+        self._pass(seconds)
+
     def run(self, plan: SessionPlan) -> list[tuple[Arm, Times]]:
         """One fresh process. Blocks of the plan, in its order, as arrays of whole nanoseconds."""
         unknown = {arm for arm, _ in plan.blocks} - set(plan.create)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_winml.errors import InvalidSamples
-from pytest_winml.records.latency import FEWEST_FOR, Arm, Objective
+from pytest_winml.records.latency import Arm, Objective
 from pytest_winml.stats.location import Floats, hodges_lehmann, quantile, trimmed_mean
 from pytest_winml.stats.planning import SHARE_OF, dropped
 
 if TYPE_CHECKING:
     from pytest_winml.records.latency import SessionPlan
+
+_REPEAT = "repeat the session as planned; nothing of it was kept."
 
 RawBlocks = Iterable[tuple[Arm, Iterable[float]]]
 
@@ -47,10 +49,6 @@ class Reading:
         chosen: Floats = relative[_mask(self.arms, arm)].ravel()
         return chosen
 
-    def supports(self, objective: Objective) -> bool:
-        """Whether this session has samples enough of each arm for the quantile."""
-        return self.logs.size // 2 >= FEWEST_FOR.get(SHARE_OF[objective], 0)
-
     def difference(self, objective: Objective, candidate: Arm = "B", baseline: Arm = "A") -> float:
         if objective == "p50":
             return hodges_lehmann(self.quads(candidate, baseline))
@@ -62,20 +60,18 @@ def _mask(arms: Sequence[Arm], arm: Arm) -> Any:
     return np.array([one == arm for one in arms])
 
 
-def read_session(plan: SessionPlan, blocks: RawBlocks) -> Reading:
+def read_session(plan: SessionPlan, given: Sequence[tuple[Arm, Any]]) -> Reading:
     """Raises InvalidSamples, naming session and block, for what is not the planned session in times of a clock."""
-    given = _listed(plan, blocks)
     _check_arms(plan, [arm for arm, _ in given])
-    rows = [
-        _row(times, iterations, f"session {plan.number}, block {place} (arm {arm})")
-        for place, ((arm, times), (_, iterations)) in enumerate(zip(given, plan.blocks, strict=True), 1)
-    ]
+    rows = [_row(plan, block, times) for block, (_, times) in enumerate(given)]
     times = np.stack(rows)
+    if not times.min() > 0 or times.max() == np.inf:
+        _refuse_impossible(plan, times)
     kept = times[:, dropped(times.shape[1]) :]
     return Reading(arms=tuple(arm for arm, _ in given), logs=np.log(kept), median_ns=float(np.median(kept)))
 
 
-def _listed(plan: SessionPlan, blocks: RawBlocks) -> list[tuple[Arm, Any]]:
+def listed(plan: SessionPlan, blocks: RawBlocks) -> list[tuple[Arm, Any]]:
     try:
         return [(arm, times) for arm, times in blocks]
     except (TypeError, ValueError):
@@ -87,35 +83,44 @@ def _listed(plan: SessionPlan, blocks: RawBlocks) -> list[tuple[Arm, Any]]:
 
 def _check_arms(plan: SessionPlan, given: list[Arm]) -> None:
     planned = [arm for arm, _ in plan.blocks]
-    remedy = "repeat the session as planned; nothing of it was kept."
     if len(given) != len(planned):
         place = min(len(given), len(planned)) + 1
         what = "is missing" if len(given) < len(planned) else "was not planned"
         raise InvalidSamples(
-            f"session {plan.number}, block {place} {what}: {len(given)} blocks, planned {len(planned)}", remedy=remedy
+            f"session {plan.number}, block {place} {what}: {len(given)} blocks, planned {len(planned)}", remedy=_REPEAT
         )
     for place, (arm, expected) in enumerate(zip(given, planned, strict=True), 1):
         if arm != expected:
             raise InvalidSamples(
-                f"session {plan.number}, block {place} is of arm {arm!r}, planned {expected!r}", remedy=remedy
+                f"session {plan.number}, block {place} is of arm {arm!r}, planned {expected!r}", remedy=_REPEAT
             )
 
 
-def _row(times: Any, iterations: int, where: str) -> Floats:
-    remedy = "repeat the session; nothing of it was kept."
+def _row(plan: SessionPlan, block: int, times: Any) -> Floats:
+    iterations = plan.blocks[block][1]
     try:
         raw = np.asarray(times if isinstance(times, Sequence | np.ndarray) else list(times))
     except (TypeError, ValueError):
-        raise InvalidSamples(f"{where}: its times are not a list of numbers", remedy=remedy) from None
+        raise InvalidSamples(f"{_where(plan, block)}: its times are not a list of numbers", remedy=_REPEAT) from None
     if raw.ndim == 1 and raw.dtype == object and all(type(one) is int for one in raw):
         raw = raw.astype(np.float64)  # whole numbers that no 64 bits hold
     if raw.ndim != 1 or (raw.size and raw.dtype.kind not in "iuf"):
-        raise InvalidSamples(f"{where}: its times are not a list of numbers", remedy=remedy)
+        raise InvalidSamples(f"{_where(plan, block)}: its times are not a list of numbers", remedy=_REPEAT)
     if raw.size != iterations:
         count = "no times" if not raw.size else "one time" if raw.size == 1 else f"{raw.size} times"
-        raise InvalidSamples(f"{where} has {count}, planned {iterations}", remedy=remedy)
+        raise InvalidSamples(f"{_where(plan, block)} has {count}, planned {iterations}", remedy=_REPEAT)
     row: Floats = raw.astype(np.float64, copy=False)
-    if not row.min() > 0 or row.max() == np.inf:
-        place = int(np.argmin((row > 0) & (row < np.inf)))
-        raise InvalidSamples(f"{where}, sample {place + 1} is {raw[place]} ns, which no clock gives", remedy=remedy)
     return row
+
+
+def _refuse_impossible(plan: SessionPlan, times: Floats) -> None:
+    """A NaN compares with nothing, so that "not above zero" finds it too."""
+    block, sample = np.argwhere(~((times > 0) & (times < np.inf)))[0].tolist()
+    raise InvalidSamples(
+        f"{_where(plan, block)}, sample {sample + 1} is {times[block, sample]:g} ns, which no clock gives",
+        remedy=_REPEAT,
+    )
+
+
+def _where(plan: SessionPlan, block: int) -> str:
+    return f"session {plan.number}, block {block + 1} (arm {plan.blocks[block][0]})"

@@ -34,13 +34,20 @@ def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return first, second
 
 
+def median(values: Floats) -> float:
+    """As numpy's, without its care for axes and NaN, which costs ten times the sorting of a few numbers."""
+    ordered = np.sort(values)
+    upper = ordered.size // 2
+    return float(ordered[upper]) if ordered.size % 2 else float(ordered[upper - 1] + ordered[upper]) / 2
+
+
 def hodges_lehmann(values: Floats) -> float:
     """Median of the Walsh averages (x_i + x_j) / 2 over i <= j.
 
     Nearly as sharp as the mean on normal data (95 %), and unmoved until 29 % of the values are wild.
     """
     first, second = _pairs(values.size)
-    return float(np.median((values[first] + values[second]) / 2))
+    return median((values[first] + values[second]) / 2)
 
 
 def quantile(values: Floats, share: float) -> float:

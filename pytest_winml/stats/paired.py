@@ -20,7 +20,7 @@ import numpy as np
 from pytest_winml.errors import UsageProblem
 from pytest_winml.records.latency import Alternative, Arm, Objective, SessionPlan, Verdict, VerdictOutcome
 from pytest_winml.stats import planning
-from pytest_winml.stats.blocks import RawBlocks, Reading, read_session
+from pytest_winml.stats.blocks import RawBlocks, Reading, listed, read_session
 from pytest_winml.stats.judgement import Question, conclude, decide
 from pytest_winml.stats.planning import SIZES, Sizes
 from pytest_winml.stats.sign_flip import MOST_SESSIONS, Looks
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from pytest_winml.stats.location import Floats
 
 DEFAULT_HINT_NS = 5_000_000.0
-# The error inside a session that quads are to reach, as a share of the tolerance: 2 % where 10 % matters.
-PRECISION = 0.2
+# The error inside a session that quads are to reach, as a share of the tolerance: 4 % where 10 % matters, which six
+# sessions make 1.6 %.
+PRECISION = 0.4
 
 
 class PairedTest:
@@ -68,6 +69,7 @@ class PairedTest:
         self._tails: list[Tail] = []
         self._exchanged: bool | None = None
         self._plan: SessionPlan | None = None
+        self._refuse_a_tail_out_of_reach()
 
     @property
     def sessions(self) -> int:
@@ -94,7 +96,7 @@ class PairedTest:
         gives the opposite answer.
         """
         plan = self.next_session()
-        given = list(blocks) if not isinstance(blocks, list) else blocks
+        given = listed(plan, blocks)
         exchanged = self._exchanged
         if exchanged is None:
             exchanged = _is_exchanged(plan, given)
@@ -114,17 +116,16 @@ class PairedTest:
 
     def _take(self, reading: Reading) -> None:
         question = self.question
-        if not reading.supports(question.objective):
-            self.verdict = self._conclude("INCONCLUSIVE", why=unsupported(question.objective, reading.logs.size // 2))
-            return
         self._differences.append(reading.difference(question.objective))
         self._quads.append(reading.quads("B", "A"))
         self._tails.append(tail_of(reading.pooled("B"), reading.pooled("A")))
-        self._latency_ns = self._latency_ns or reading.median_ns
         self._plan = None
         outcome = decide(np.array(self._differences), question)
         if outcome is not None:
             self.verdict = self._conclude(outcome)
+        elif self._latency_ns is None:
+            self._latency_ns = reading.median_ns
+            self._refuse_a_tail_out_of_reach()
 
     def _conclude(self, outcome: VerdictOutcome, why: str = "") -> Verdict:
         tails = self._tails if self.question.objective == "p50" else ()
@@ -132,28 +133,24 @@ class PairedTest:
 
     def _draw(self) -> SessionPlan:
         number = len(self._differences) + 1
-        latency_ns = self._latency_ns or DEFAULT_HINT_NS
-        iterations = planning.block_iterations(latency_ns, self._sizes)
-        return draw_session(
-            np.random.default_rng((self.question.seed, number)),
-            number,
-            self._quads_now(iterations, latency_ns),
-            iterations,
-        )
-
-    def _quads_now(self, iterations: int, latency_ns: float) -> int:
         objective = self.question.objective
-        sd = planning.quad_sd(self._quads)
-        if sd is None:
-            count = self._sizes.first_quads
-        else:
-            count = planning.quads_wanted(
-                sd * planning.SPREAD_OF[objective], PRECISION * self.question.tolerance, self._sizes
-            )
-        least = planning.tail_quads(objective, iterations)
-        if 4 * least * iterations * latency_ns <= self._sizes.longest_session_ns:
-            count = max(count, least + least % 2)
-        return count
+        iterations = planning.block_iterations(self._latency_ns or DEFAULT_HINT_NS, self._sizes)
+        precision = PRECISION * self.question.tolerance / planning.SPREAD_OF[objective]
+        quads = max(
+            planning.next_quads(self._quads, precision, self._sizes), planning.tail_quads(objective, iterations)
+        )
+        return draw_session(np.random.default_rng((self.question.seed, number)), number, quads, iterations)
+
+    def _refuse_a_tail_out_of_reach(self) -> None:
+        """Settles at once when a session that supports the quantile by itself would be too long to ask for."""
+        latency_ns, objective = self._latency_ns, self.question.objective
+        if latency_ns is None or objective == "p50":
+            return
+        seconds = planning.session_seconds(
+            latency_ns, planning.tail_quads(objective, planning.block_iterations(latency_ns, self._sizes)), setup_s=0.0
+        )
+        if seconds > self._sizes.longest_session_s:
+            self.verdict = self._conclude("INCONCLUSIVE", why=unsupported(objective, seconds))
 
 
 def draw_session(

@@ -8,6 +8,7 @@ what is run next, or the test would no longer be exact.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,10 +35,11 @@ class Sizes(Record, frozen=True, kw_only=True):
     most_iterations: int = 10_000  # of a model of 12 microseconds and less: what a block costs in memory
     longest_block_ns: float = 2e9  # a model this slow gets fewer iterations than the fewest, but never
     least_iterations: int = 5  # fewer than these
-    first_quads: int = 8
+    first_quads: int = 6
+    pilot_sessions: int = 1  # sessions with the first number of quads, before their scatter is trusted
     fewest_quads: int = 4
     most_quads: int = 24
-    longest_session_ns: float = 300e9  # of timed blocks; beyond it a tail cannot be asked for
+    longest_session_s: float = 300.0  # of timed blocks; beyond it a tail cannot be asked for
 
 
 SIZES = Sizes()
@@ -60,7 +62,8 @@ def dropped(iterations: int) -> int:
 def tail_quads(objective: Objective, iterations: int) -> int:
     """Quads with which one session supports the quantile by itself; 0 for the median, which asks for nothing."""
     fewest = FEWEST_FOR.get(SHARE_OF[objective], 0)
-    return math.ceil(fewest / (2 * (iterations - dropped(iterations))))
+    quads = math.ceil(fewest / (2 * (iterations - dropped(iterations))))
+    return quads + quads % 2
 
 
 def quad_sd(sessions: Sequence[Floats]) -> float | None:
@@ -79,6 +82,14 @@ def quads_wanted(sd: float, precision: float, sizes: Sizes = SIZES) -> int:
     wanted = math.ceil((sd / precision) ** 2)
     wanted += wanted % 2  # as many A B B A as B A A B
     return min(max(wanted, sizes.fewest_quads), sizes.most_quads)
+
+
+def next_quads(sessions: Sequence[Floats], precision: float, sizes: Sizes = SIZES) -> int:
+    """Quads of the next session, by how much the quads of the sessions so far scatter."""
+    sd = quad_sd(sessions)
+    if sd is None or len(sessions) < sizes.pilot_sessions:
+        return sizes.first_quads
+    return quads_wanted(sd, precision, sizes)
 
 
 # What n sessions can see.
@@ -100,6 +111,7 @@ def student_cdf(value: float, freedom: int) -> float:
     return 0.5 + between / 2
 
 
+@cache
 def student_quantile(share: float, freedom: int) -> float:
     low, high = 0.0, 1e4
     for _ in range(_BISECTIONS):

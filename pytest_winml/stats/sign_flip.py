@@ -17,6 +17,7 @@ until the share is used up, ties all or none. Over the whole sequence at most a 
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +25,10 @@ import numpy as np
 
 from pytest_winml.errors import UsageProblem
 from pytest_winml.records.base import Record
+from pytest_winml.stats.location import Floats, median
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from pytest_winml.stats.location import Floats
 
 MOST_SESSIONS = 16  # 2^16 sign vectors are walked in a millisecond; more would need drawing instead of counting
 FEWEST_SESSIONS = 6  # below this no sign vector is rare enough to be rejected at the first look
@@ -72,31 +72,31 @@ class Walk(NamedTuple):
 
 def scores(deviations: Floats) -> Floats:
     sizes = np.abs(deviations)
-    capped: Floats = np.minimum(sizes, _CAP * np.median(sizes))
+    capped: Floats = np.minimum(sizes, _CAP * median(sizes))
     return capped
 
 
+@cache
+def _signs(sessions: int) -> Floats:
+    """All sign vectors as rows; the first session's sign is the highest bit of the row's number, 0 for plus."""
+    bits = np.arange(1 << sessions)[:, None] >> np.arange(sessions - 1, -1, -1) & 1
+    return 1.0 - 2.0 * bits.astype(np.float64)
+
+
 def all_sums(weights: Floats) -> Floats:
-    """T(e) of all 2^S sign vectors; the first session's sign is the highest bit of the place, 0 for plus."""
-    sums = np.zeros(1)
-    for weight in weights:
-        sums = np.concatenate((sums + weight, sums - weight)) if sums.size == 1 else _doubled(sums, float(weight))
+    """T(e) of all 2^S sign vectors, in the order of `_signs`: every sum of a first half with every one of a second."""
+    half = weights.size // 2
+    first, second = _signs(half) @ weights[:half], _signs(weights.size - half) @ weights[half:]
+    sums: Floats = np.add.outer(first, second).ravel()
     return sums
-
-
-def _doubled(sums: Floats, weight: float) -> Floats:
-    doubled = np.empty((sums.size, 2))
-    np.add(sums, weight, out=doubled[:, 0])
-    np.subtract(sums, weight, out=doubled[:, 1])
-    return doubled.ravel()
 
 
 def _place(deviations: Floats) -> int:
     """Where the observed signs stand in `all_sums`. A zero weighs nothing, so its sign is free."""
     place = 0
-    for value in deviations:
-        place = 2 * place + (value < 0)
-    return int(place)
+    for negative in (deviations < 0).tolist():
+        place = 2 * place + negative
+    return place
 
 
 def _threshold(sums: Floats, allowed: int, spread: float) -> float:

@@ -74,12 +74,12 @@ def tail_reasons(tails: Sequence[Tail], outcome: VerdictOutcome, min_effect: flo
     return ()
 
 
-def unsupported(objective: Objective, samples: int) -> str:
-    """The sentence of a verdict that is refused because the samples do not reach so far into the tail."""
-    share = {"p90": 0.90, "p99": 0.99}[objective]
+def unsupported(objective: Objective, seconds: float) -> str:
+    """The sentence of a verdict that is refused because samples cannot reach so far into the tail."""
+    share = {"p90": _P90, "p99": 0.99}[objective]
     return (
-        f"{objective} needs {FEWEST_FOR[share]} samples of each arm in a session, these sessions have {samples}: "
-        "no verdict about it."
+        f"no verdict about {objective}: it needs {FEWEST_FOR[share]} samples of each arm in a session, "
+        f"and this model would run {units.seconds(seconds)} for them."
     )
 
 
