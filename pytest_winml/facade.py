@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pytest_winml.session.feeding import checked_feeds
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -35,7 +37,9 @@ class Session:
 
     def run(self, feeds: Mapping[str, NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
         """Arrays in and out, by name. Without feeds: seeded random ones that obey the artifact's shapes and ranges."""
-        return self._session.run(self._runner.feeds() if feeds is None else feeds)
+        if feeds is None:
+            return self._session.run(self._runner.feeds())
+        return self._session.run(checked_feeds(feeds, self._runner.artifact().io.inputs))
 
 
 class Winml:

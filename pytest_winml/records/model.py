@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["onnx", "build", "embedded", "hf"]
 WEIGHTS = ("pretrained", "random")
+LONGEST_NAME = 100
 _UNSAFE_IN_IDS = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
@@ -42,6 +43,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageProblem(
                 f"model name {self.name!r} cannot stand in a test id",
                 remedy="use letters, digits and . _ + - in name=.",
+            )
+        if len(self.name) > LONGEST_NAME:
+            raise UsageProblem(
+                f"model name {self.name[:40]}... has {len(self.name)} characters, and {LONGEST_NAME} are the most that "
+                "a test id and the files named after it can do with",
+                remedy="give the model a shorter name=.",
             )
         for tensor, shape in self.shapes.items():
             if not isinstance(shape, tuple) or not all(isinstance(size, int) and size > 0 for size in shape):

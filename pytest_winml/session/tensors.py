@@ -16,6 +16,10 @@ _PLAIN_KINDS = "biuf"
 def to_message(name: str, array: NDArray[Any]) -> TensorData:
     import numpy as np
 
+    if not isinstance(array, np.ndarray | np.generic):  # a sequence that the graph gives, for one
+        raise RunFailed(
+            f"tensor {name!r} is a {type(array).__name__}, not an array", remedy="only tensors can be passed."
+        )
     if array.dtype.kind not in _PLAIN_KINDS:
         raise RunFailed(
             f"tensor {name!r} has dtype {array.dtype}, which cannot be passed", remedy="feed plain numbers."

@@ -12,7 +12,7 @@ from onnx import helper
 from pytest_winml.data.digits import model_path
 from pytest_winml.errors import ModelError, UsageProblem
 from pytest_winml.records.case import Case
-from pytest_winml.records.model import Model
+from pytest_winml.records.model import LONGEST_NAME, Model
 from pytest_winml.records.recipe import Recipe
 from pytest_winml.records.target import Target
 from tests.graph.graphs import external, relu, value
@@ -255,3 +255,9 @@ def test_a_range_of_an_input_that_is_not_there_names_those_that_are(pipeline: Pi
     with pytest.raises(ModelError, match="model 'm' has no input 'images'") as caught:
         build(pipeline, Model.onnx("m.onnx", inputs={"images": (0, 1)}))
     assert caught.value.remedy == "it has x."
+
+
+def test_a_model_with_the_longest_name_gets_files_that_every_system_takes(pipeline: Pipeline, tmp_path: Path) -> None:
+    artifact = build(pipeline, Model.build("m" * LONGEST_NAME, conv_relu_matmul))
+    assert artifact.path.is_file()
+    assert max(len(path.name) for path in tmp_path.rglob("*")) <= 143  # what encrypted file systems take

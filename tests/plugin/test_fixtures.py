@@ -103,6 +103,18 @@ def test_a(winml):
     project.runpytest("--full-trace").stdout.fnmatch_lines(["*pipeline.py*"])
 
 
+def test_feeds_that_cannot_be_meant_are_named_by_input(suite: Callable[[str], pytest.Pytester]) -> None:
+    project = suite("""
+@pytest.mark.winml(model=CNN, target="cpu")
+@pytest.mark.parametrize("feeds", [{"image": [1, 2]}, {"imag": __import__("numpy").zeros(1, "float32")}], ids=[1, 2])
+def test_a(winml_session, feeds):
+    winml_session.run(feeds)
+""")
+    result = project.runpytest()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*UsageProblem: input 'image' is a list, not a NumPy array", "*RunFailed: *'image'*"])
+
+
 def test_inputs_that_cannot_be_made_up_are_named_with_their_case(suite: Callable[[str], pytest.Pytester]) -> None:
     project = suite("""
 from onnx import TensorProto, helper

@@ -34,7 +34,7 @@ def test_a_file_is_called_by_its_stem_made_safe_for_test_ids(path: str | Path, n
     assert (model.id, model.kind, model.source) == (name, "onnx", str(path))
 
 
-@given(st.text(min_size=1))
+@given(st.text(min_size=1, max_size=100))
 def test_any_path_gives_a_name_that_can_stand_in_an_id(path: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_.+-]+", Model.onnx(path).name)
 
@@ -50,6 +50,15 @@ def test_a_name_that_cannot_stand_in_a_test_id_is_refused_with_what_can(name: st
     assert caught.value.remedy == "use letters, digits and . _ + - in name=."
     with pytest.raises(UsageProblem, match="cannot stand in a test id"):
         Model.build(name, make_nothing)
+
+
+def test_a_name_may_be_long_and_no_longer() -> None:
+    assert Model.build("m" * 100, make_nothing).name == "m" * 100
+    for made in (lambda: Model.build("m" * 300, make_nothing), lambda: Model.onnx(f"models/{'m' * 101}.onnx")):
+        with pytest.raises(UsageProblem, match=r"has (300|101) characters, and 100 are the most") as caught:
+            made()
+        assert caught.value.remedy == "give the model a shorter name=."
+    assert Model.onnx(f"models/{'m' * 101}.onnx", name="short").name == "short"
 
 
 def test_a_built_or_embedded_model_needs_a_name() -> None:
