@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return cache.run(chosen) if chosen.command == "cache" else _doctor(chosen)
     except WinmlError as error:
-        print(f"pytest-winml: {error}", file=sys.stderr)
+        # The options of a run are this command's without their prefix.
+        print(f"pytest-winml: {error}".replace("--winml-", "--"), file=sys.stderr)
         return _USAGE
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = None  # so that the interpreter does not flush into it again

@@ -25,6 +25,14 @@ _LOAD_FAILURES: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
+# What the user gives a path of is not installed by anybody, so installing again changes nothing.
+_FOR_A_PATH = {
+    "install the package again": "give the path of a library that is there",
+    "install the package for this Python's architecture again": "give one for this Python's architecture",
+    "install the package again, with the driver or runtime it asks for": "put what it needs beside it, or install it",
+}
+
+
 class Registry:
     """The EPs of this process. A failure is remembered with its reason and tried again on the next call."""
 
@@ -49,7 +57,10 @@ class Registry:
 
     def _failed(self, library: EpLibrary, reason: str, remedy: str) -> TargetBroken:
         self.failures[library.ep] = reason
-        return TargetBroken(f"{library.ep} is installed but does not register: {reason}", remedy=f"{remedy}.")
+        what = "is installed but does not register"
+        if library.origin == "user":
+            what, remedy = "does not register from the path given for it", _FOR_A_PATH.get(remedy, remedy)
+        return TargetBroken(f"{library.ep} {what}: {reason}", remedy=f"{remedy}.")
 
     def devices(self) -> tuple[tuple[DeviceInfo, Any], ...]:
         """Every device the registered EPs offer: our plain copy, and ORT's own object to open a session with."""

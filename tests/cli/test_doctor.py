@@ -41,6 +41,13 @@ def test_a_broken_ep_is_named_and_exits_1(tmp_path: Path, capsys: pytest.Capture
     assert "BROKEN: qnn:npu, qnn:gpu." in capsys.readouterr().out
 
 
+@needs_qnn
+def test_a_library_that_is_not_there_asks_for_another_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--offline", "--json", f"--ep-library=qnn={tmp_path / 'gone.so'}"]) == 1
+    findings = {one["target"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert findings["qnn:npu"]["remedy"] == "give the path of a library that is there."
+
+
 def test_two_runtimes_are_named_with_the_command_that_repairs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,7 +74,9 @@ def test_a_mistake_in_the_command_exits_4(arguments: list[str], capsys: pytest.C
     except SystemExit as stopped:
         status = stopped.code
     assert status == 4
-    assert capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said
+    assert "--winml-" not in said, "options are those of this command"
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

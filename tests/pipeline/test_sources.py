@@ -16,6 +16,7 @@ from pytest_winml.records.model import LONGEST_NAME, Model
 from pytest_winml.records.recipe import Recipe
 from pytest_winml.records.target import Target
 from tests.graph.graphs import external, relu, value
+from tests.models import conv_relu_matmul
 
 if TYPE_CHECKING:
     from pytest_winml.pipeline.pipeline import Pipeline

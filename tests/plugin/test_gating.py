@@ -93,7 +93,7 @@ def test_an_ep_that_is_there_but_broken_fails_and_never_skips(suite: Callable[[s
     (project.path / "broken.dll").write_bytes(b"not a library")
     result = project.runpytest("--winml-ep-library", "qnn=broken.dll")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*TargetBroken: qnn is installed but does not register*broken.dll*"])
+    result.stdout.fnmatch_lines(["*TargetBroken: qnn does not register from the path given for it*broken.dll*"])
 
 
 def test_two_runtimes_in_one_environment_are_named_and_fail(

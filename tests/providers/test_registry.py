@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from pytest_winml.errors import TargetBroken
@@ -69,7 +70,7 @@ def test_a_failure_is_kept_with_its_reason_and_tried_again(library: EpLibrary) -
     with pytest.raises(TargetBroken) as caught:
         registry.register(library)
     assert caught.value.message == (
-        f"qnn is installed but does not register: EP library {library.path} failed in its own initialisation "
+        f"qnn does not register from the path given for it: EP library {library.path} failed in its own initialisation "
         "(Error 1114 in DllMain)"
     )
     assert caught.value.remedy == "check the device's driver."
@@ -96,6 +97,27 @@ def test_a_file_that_is_not_there_is_named_and_ort_is_not_asked(tmp_path: Path) 
         Registry(ort).register(EpLibrary(ep="qnn", path=str(missing), origin="user"))
     assert f"EP library {missing} does not exist" in caught.value.message
     assert ort.calls == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "what", "remedy"),
+    [
+        ("user", "does not register from the path given for it", "give the path of a library that is there."),
+        ("wheel", "is installed but does not register", "install the package again."),
+    ],
+)
+def test_what_to_do_depends_on_who_brought_the_library(tmp_path: Path, origin: str, what: str, remedy: str) -> None:
+    library = msgspec.convert({"ep": "qnn", "path": str(tmp_path / "gone.so"), "origin": origin}, EpLibrary)
+    with pytest.raises(TargetBroken, match=what) as caught:
+        Registry(FakeOrt()).register(library)
+    assert caught.value.remedy == remedy
+
+
+def test_nobody_is_told_to_install_what_they_gave_the_path_of(library: EpLibrary) -> None:
+    for said in ("Error 126", "Error 193", "Error 1114", "error code: 127", "something else"):
+        with pytest.raises(TargetBroken) as caught:
+            Registry(FakeOrt(refusals=[OSError(said)])).register(library)
+        assert "install the package" not in str(caught.value.remedy)
 
 
 def test_a_folder_is_no_library(tmp_path: Path) -> None:
