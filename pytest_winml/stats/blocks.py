@@ -100,10 +100,10 @@ def _row(plan: SessionPlan, block: int, times: Any) -> Floats:
     iterations = plan.blocks[block][1]
     try:
         raw = np.asarray(times if isinstance(times, Sequence | np.ndarray) else list(times))
-    except (TypeError, ValueError):
+        if raw.ndim == 1 and raw.dtype == object and all(type(one) is int for one in raw):
+            raw = raw.astype(np.float64)  # whole numbers that no 64 bits hold
+    except (TypeError, ValueError, OverflowError):
         raise InvalidSamples(f"{_where(plan, block)}: its times are not a list of numbers", remedy=_REPEAT) from None
-    if raw.ndim == 1 and raw.dtype == object and all(type(one) is int for one in raw):
-        raw = raw.astype(np.float64)  # whole numbers that no 64 bits hold
     if raw.ndim != 1 or (raw.size and raw.dtype.kind not in "iuf"):
         raise InvalidSamples(f"{_where(plan, block)}: its times are not a list of numbers", remedy=_REPEAT)
     if raw.size != iterations:

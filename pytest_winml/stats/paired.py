@@ -50,6 +50,7 @@ class PairedTest:
         max_sessions: int = MOST_SESSIONS,
         looks: Looks | None = None,
         sizes: Sizes = SIZES,
+        precision: float = PRECISION,
     ) -> None:
         if latency_hint_ns is not None and not 0 < latency_hint_ns < math.inf:
             raise UsageProblem(f"a latency hint of {latency_hint_ns} ns is none")
@@ -63,6 +64,7 @@ class PairedTest:
         )
         self.verdict: Verdict | None = None
         self._sizes = sizes
+        self._precision = precision * tolerance / planning.SPREAD_OF[objective]
         self._latency_ns = latency_hint_ns
         self._differences: list[float] = []
         self._quads: list[Floats] = []
@@ -135,9 +137,8 @@ class PairedTest:
         number = len(self._differences) + 1
         objective = self.question.objective
         iterations = planning.block_iterations(self._latency_ns or DEFAULT_HINT_NS, self._sizes)
-        precision = PRECISION * self.question.tolerance / planning.SPREAD_OF[objective]
         quads = max(
-            planning.next_quads(self._quads, precision, self._sizes), planning.tail_quads(objective, iterations)
+            planning.next_quads(self._quads, self._precision, self._sizes), planning.tail_quads(objective, iterations)
         )
         return draw_session(np.random.default_rng((self.question.seed, number)), number, quads, iterations)
 

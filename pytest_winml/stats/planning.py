@@ -35,10 +35,10 @@ class Sizes(Record, frozen=True, kw_only=True):
     most_iterations: int = 10_000  # of a model of 12 microseconds and less: what a block costs in memory
     longest_block_ns: float = 2e9  # a model this slow gets fewer iterations than the fewest, but never
     least_iterations: int = 5  # fewer than these
-    first_quads: int = 6
+    first_quads: int = 8
     pilot_sessions: int = 1  # sessions with the first number of quads, before their scatter is trusted
     fewest_quads: int = 4
-    most_quads: int = 24
+    most_quads: int = 22
     longest_session_s: float = 300.0  # of timed blocks; beyond it a tail cannot be asked for
 
 
