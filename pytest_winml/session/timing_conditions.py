@@ -42,7 +42,8 @@ def schedule_for_timing() -> Scheduling:
         return Scheduling(
             priority=known(timing_windows.raise_priority), eco_qos_off=known(timing_windows.opt_out_of_eco_qos)
         )
-    return Scheduling()
+    else:  # noqa: RET505 - mypy checks one branch per platform
+        return Scheduling()
 
 
 class Moment(Record, frozen=True, kw_only=True):

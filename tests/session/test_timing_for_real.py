@@ -140,12 +140,13 @@ def test_an_emulated_target_refuses(pool: WorkerPool, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("arm-*"))  # nothing was opened
 
 
-@needs_qnn
-def test_arms_of_two_targets_do_not_share_a_process(pool: WorkerPool) -> None:
-    assert not can_share_a_process((Target("cpu"), Target("qnn:npu")), SETTINGS)
-    assert can_share_a_process((Target("cpu"), Target("cpu")), SETTINGS)
+def test_arms_that_need_two_sets_of_options_do_not_share_a_process(pool: WorkerPool) -> None:
+    elite, phone = Target("qnn:npu"), Target("qnn:npu", soc="sm8650")
+    assert not can_share_a_process((elite, phone), SETTINGS)
+    assert can_share_a_process((elite, elite), SETTINGS)
+    arms = (msgspec.structs.replace(arm("A"), target=elite), msgspec.structs.replace(arm("B"), target=phone))
     with pytest.raises(MeasurementError, match="cannot be timed in one process"):
-        timed(pool, request(("A", 1), ("B", 1), arms=(arm("A"), arm("B", target="qnn:npu"))))
+        timed(pool, request(("A", 1), ("B", 1), arms=arms))
 
 
 @pytest.fixture
