@@ -92,6 +92,15 @@ def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]
                 yield from _graph_tensors(subgraph)
 
 
+def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and those inside its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from graphs_of(inner)
+
+
 def read_io(model: onnx.ModelProto) -> ArtifactIO:
     initializers = {tensor.name for tensor in model.graph.initializer}
     return ArtifactIO(

@@ -24,11 +24,12 @@ class Stage(Enum):
     A version is raised when the same request would give another result; the reasons:
     import 1, export 1, optimize 1, quantize 1, compile 1: first.
     import 2, optimize 2, quantize 2, compile 2: a tensor without a shape in the file is described as such.
+    optimize 3: a power that is no square is not fused into a LayerNormalization.
     """
 
     IMPORT = ("import", "import_model", 2)
     EXPORT = ("export", "export", 1)
-    OPTIMIZE = ("optimize", "optimize", 2)
+    OPTIMIZE = ("optimize", "optimize", 3)
     QUANTIZE = ("quantize", "quantize", 2)
     COMPILE = ("compile", "compile", 2)
 

@@ -130,10 +130,10 @@ def add_then_gelu() -> onnx.ModelProto:
 # Normalizations
 
 
-def layer_norm(axis: int = -1, *, opset: int = 17) -> onnx.ModelProto:
-    body = f"""m = ReduceMean<axes=[{axis}]>(x) d = Sub(x, m) p = Pow(d, two) v = ReduceMean<axes=[{axis}]>(p)
+def layer_norm(axis: int = -1, *, opset: int = 17, exponent: float = 2.0) -> onnx.ModelProto:
+    body = f"""m = ReduceMean<axes=[{axis}]>(x) d = Sub(x, m) p = Pow(d, power) v = ReduceMean<axes=[{axis}]>(p)
               e = Add(v, epsilon) r = Sqrt(e) n = Div(d, r) s = Mul(n, scale) y = Add(s, bias)"""
-    return made(_ROWS, body, opset, two=2.0, epsilon=1e-5, scale=(8,), bias=(8,))
+    return made(_ROWS, body, opset, power=exponent, epsilon=1e-5, scale=(8,), bias=(8,))
 
 
 def skip_layer_norm(skip: str = "1,4,8") -> onnx.ModelProto:

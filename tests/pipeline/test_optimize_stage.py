@@ -26,6 +26,7 @@ from tests.pipeline.patterns import (
     from_text,
     ints,
     largest_difference,
+    layer_norm,
     listed,
     made,
     matmul_add,
@@ -150,6 +151,23 @@ def test_basic_neither_folds_nor_moves_nor_joins_q_and_dq(tmp_path: Path) -> Non
 def test_a_name_still_acts_on_a_quantized_model(tmp_path: Path) -> None:
     answer = optimized(quantized_twice(2), tmp_path, "double_qdq_pairs_remover", base="basic")
     assert listed(answer, "fired") == ["double_qdq_pairs_remover"]
+
+
+# Powers
+
+
+@pytest.mark.parametrize(("exponent", "fused"), [(2.0, True), (4.0, False), (3.0, False)])
+def test_a_power_is_not_taken_for_the_square_of_a_layer_norm(tmp_path: Path, exponent: float, fused: bool) -> None:
+    answer = optimized(layer_norm(exponent=exponent), tmp_path, base="basic")
+    assert ("LayerNormalization" in nodes_by_type(result(tmp_path))) is fused
+    assert ("LayerNormFusionL1" in listed(answer, "held_back")) is not fused
+    assert largest_difference(tmp_path) <= 1e-4 or exponent == 3.0  # the root of a negative mean is not a number
+
+
+@pytest.mark.parametrize("name", ["layer_norm_fusion", "layernormalization_singlelayernorm", "skip_layer_norm_fusion"])
+def test_a_fusion_that_would_misread_a_power_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BuildError, match="would take the power 'pow_2', whose exponent is not 2, for a square"):
+        optimized(layer_norm(exponent=4.0), tmp_path, name, base="basic")
 
 
 # Names

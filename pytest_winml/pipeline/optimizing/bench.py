@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_winml.errors import BuildError
 from pytest_winml.graph.difference import difference
 from pytest_winml.graph.identity import graph_digest
+from pytest_winml.graph.powers import means_of_other_powers
 from pytest_winml.graph.precision import is_quantized
-from pytest_winml.graph.reading import load_structure
+from pytest_winml.graph.reading import graphs_of, load_structure
 from pytest_winml.pipeline.optimizations import BASIC, Optimization
-from pytest_winml.pipeline.optimizing.files import discard, graphs_of, names_in, tidy
+from pytest_winml.pipeline.optimizing.files import discard, names_in, tidy
 from pytest_winml.pipeline.optimizing.fusions import fuse
 from pytest_winml.pipeline.optimizing.ort import Pass, Ran, contrib_defaults, transform
 from pytest_winml.pipeline.optimizing.preparation import prepare_for_qnn
@@ -22,6 +23,7 @@ from pytest_winml.pipeline.optimizing.transformers import (
     KNOWN,
     ON_QUANTIZED_GRAPHS,
     RULES,
+    TAKING_EVERY_POWER_FOR_A_SQUARE,
     rule_based,
 )
 
@@ -89,7 +91,9 @@ class Bench:
     def basic(self, *, without: frozenset[str] = frozenset()) -> None:
         """ORT's basic level. A graph that is quantized keeps its Q and DQ as they are."""
         held_back = ON_QUANTIZED_GRAPHS if is_quantized(self.model) else frozenset()
-        self.story.held_back = sorted(held_back)
+        if means_of_other_powers(self.model, self._source.parent):
+            held_back |= TAKING_EVERY_POWER_FOR_A_SQUARE
+        self.story.held_back = sorted(held_back & BASIC_SET)
         ran = self._pass(BASIC_SET - without - held_back, BASIC)
         if self._take(ran.path):
             self.story.transformers |= ran.modified
@@ -103,6 +107,7 @@ class Bench:
         """All transformers that the rows name, in one pass, as ONNX Runtime orders them."""
         if not rows:
             return
+        self._refuse_to_misread(rows)
         before = self.current
         ran = self._pass_of(rows)
         if self._take(ran.path):
@@ -110,6 +115,14 @@ class Bench:
             self.story.fired |= {row.name for row in rows if ran.modified & {*row.transformers}}
             if any(rule_based(level) in ran.modified for level in RULES):
                 self.story.fired |= self._rules_that_fired(rows, before)
+
+    def _refuse_to_misread(self, rows: Sequence[Optimization]) -> None:
+        misread = next((row.name for row in rows if TAKING_EVERY_POWER_FOR_A_SQUARE & {*row.transformers}), None)
+        if misread and (powers := means_of_other_powers(load_structure(self.current), self.current.parent)):
+            raise BuildError(
+                f"{misread}: ONNX Runtime would take the power {powers[0]!r}, whose exponent is not 2, for a square",
+                remedy="leave it out, and what needs it.",
+            )
 
     def _rules_that_fired(self, rows: Sequence[Optimization], before: Path) -> set[str]:
         """The log does not tell rules apart: one fired if the graph is another without it."""

@@ -7,7 +7,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_winml.graph.reading import external_files, load_structure
+from pytest_winml.graph.reading import external_files, graphs_of, load_structure
 from pytest_winml.records.stages import MODEL_FILE
 
 if TYPE_CHECKING:
@@ -87,15 +87,6 @@ def names_in(model: onnx.ModelProto) -> frozenset[str]:
     """Of every node and tensor."""
     graphs = tuple(graphs_of(model.graph))
     return frozenset(name for graph in graphs for name in (*_tensor_names(graph), *_node_names(graph)))
-
-
-def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and those inside its nodes."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from graphs_of(inner)
 
 
 def _tensor_names(graph: onnx.GraphProto) -> Iterator[str]:

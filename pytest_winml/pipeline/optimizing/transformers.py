@@ -67,6 +67,9 @@ ON_QUANTIZED_GRAPHS: Final = frozenset(
     }
 )
 
+# They read Sub, Pow, ReduceMean as a variance, whatever the exponent is.
+TAKING_EVERY_POWER_FOR_A_SQUARE: Final = frozenset({"LayerNormFusionL1", "LayerNormFusionL2"})
+
 ALL_RULES: Final = frozenset(name for names in RULES.values() for name in names)
 KNOWN: Final = ALL_RULES | {name for names in TRANSFORMERS.values() for name in names}
 BASIC_SET: Final = frozenset(RULES[1]) | frozenset(TRANSFORMERS[1])
