@@ -25,6 +25,7 @@ class Optimization:
 
     A row of the backend `names` only stands for the ones it `needs`. `before` are transformers of ORT's basic level
     that have to wait, since they take the pattern apart that this one looks for. `never` is why it cannot fire.
+    `by_cpu` says that the result depends on the CPU it is made on.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Optimization:
     needs: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     never: str = ""
+    by_cpu: bool = False
 
 
 def _basic(name: str, does: str, *transformers: str, needs: tuple[str, ...] = ()) -> Optimization:
@@ -204,6 +206,7 @@ _ROWS = (
         does="Convolutions get the blocked layout of this machine's CPU; the file belongs to such CPUs alone.",
         transformers=("NchwcTransformer",),
         level=LAYOUT,
+        by_cpu=True,
     ),
     Optimization(
         name="highdim_rtr_lowdim_rtr",

@@ -95,7 +95,7 @@ def _told(bench: Bench, rows: tuple[Optimization, ...]) -> dict[str, Fact]:
     return {
         "fired": sorted(fired),
         "did_not_fire": sorted({row.name for row in rows} - fired),
-        "for_this_cpu_only": "nchwc_transformer" in fired,
+        "for_this_cpu_only": any(row.by_cpu for row in rows if row.name in fired),
         "cannot_fire": {row.name: row.never for row in rows if row.never},
         "transformers": sorted(story.transformers),
         "prepared": story.prepared,

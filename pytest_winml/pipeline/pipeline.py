@@ -23,7 +23,7 @@ from pytest_winml.pipeline.policy import (
 from pytest_winml.pipeline.product import Product, Stage, at_stage
 from pytest_winml.pipeline.service import DescribeRequest
 from pytest_winml.pipeline.source import Sources
-from pytest_winml.pipeline.tools import runtime_version, tool_versions
+from pytest_winml.pipeline.tools import cpu_identity, runtime_version, tool_versions
 from pytest_winml.records.artifact import Artifact, Provenance, TensorSpec
 from pytest_winml.records.build import ModelDescription
 from pytest_winml.records.stages import MODEL_FILE, CompileRequest, OptimizeRequest, QuantizeRequest, StageAnswer
@@ -129,7 +129,7 @@ class Pipeline:
         if recipe.optimize == "none" or (recipe.optimize == "default" and product.description.finished):
             return product
         named = recipe.optimize if isinstance(recipe.optimize, tuple) else ()
-        from pytest_winml.pipeline.optimizations import resolve_names
+        from pytest_winml.pipeline.optimizations import OPTIMIZATIONS, resolve_names
 
         request = OptimizeRequest(
             model_path=str(product.path),
@@ -138,7 +138,10 @@ class Pipeline:
             names=resolve_names(named),
             output_folder="",
         )
-        return self.stage(case.model.name, Stage.OPTIMIZE, request, product, options=_options(request))
+        options = _options(request)
+        if any(OPTIMIZATIONS[name].by_cpu for name in request.names):
+            options["cpu"] = cpu_identity()
+        return self.stage(case.model.name, Stage.OPTIMIZE, request, product, options=options)
 
     def _will_quantize(self, case: Case, product: Product) -> bool:
         precision = resolve_precision(case.recipe.precision, case.target)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+from typing import Any
 
 from pytest_winml.providers.distributions import runtime_install
+from pytest_winml.providers.host import this_host
 
 _TOOLS: dict[str, tuple[str, ...]] = {
     "import": ("onnx",),
@@ -18,6 +20,21 @@ _TOOLS: dict[str, tuple[str, ...]] = {
 def tool_versions(stage: str) -> dict[str, str]:
     """Distribution and version of each tool of a stage; one that is missing is recorded as such."""
     return {tool: runtime_version() if tool == "onnxruntime" else _version(tool) for tool in _TOOLS[stage]}
+
+
+def cpu_identity() -> dict[str, str]:
+    """What a result stands on that is made for one kind of CPU: its architecture and the instructions it has.
+
+    As numpy finds them, which picks its own kernels by them; where it is told to leave some out, it does so here too.
+    """
+    import numpy as np
+
+    config: Any = np.show_config(mode="dicts")
+    found = config["SIMD Extensions"]
+    return {
+        "architecture": this_host().architecture,
+        "instructions": " ".join([*found.get("baseline", ()), *found.get("found", ())]),
+    }
 
 
 def runtime_version() -> str:

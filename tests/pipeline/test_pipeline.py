@@ -10,6 +10,8 @@ from onnx import TensorProto, helper
 
 from pytest_winml.data.digits import held_out, model_path
 from pytest_winml.errors import BuildError, ModelError, UsageProblem
+from pytest_winml.pipeline import pipeline as pipeline_module
+from pytest_winml.pipeline.tools import cpu_identity
 from pytest_winml.records.case import Case
 from pytest_winml.records.model import Model
 from pytest_winml.records.recipe import Calibration, Recipe
@@ -212,3 +214,22 @@ def test_tensors_without_a_shape_in_the_file_build_and_are_told_as_such(pipeline
     for optimize in ("none", "default"):
         io = build(pipeline, recipe=Recipe(optimize=optimize), model=Model.onnx("loose.onnx")).io
         assert (io.inputs[0].shape, io.outputs[0].shape) == (None, None)
+
+
+def test_what_is_made_for_one_kind_of_cpu_is_not_served_to_another(
+    make_pipeline: Callable[[], Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for_this_cpu = Recipe(optimize=("nchwc_transformer",), precision="fp32")
+    for_every_cpu = Recipe(optimize=("conv_bn_fusion",), precision="fp32")
+    here = [build(make_pipeline(), recipe=recipe) for recipe in (for_this_cpu, for_every_cpu)]
+    assert built_stages(here) == {"optimize": 2}
+    assert built_stages([build(make_pipeline(), recipe=for_this_cpu)]) == {}
+    monkeypatch.setattr(pipeline_module, "cpu_identity", lambda: {"architecture": "x64", "instructions": "SSE2"})
+    assert built_stages([build(make_pipeline(), recipe=for_this_cpu)]) == {"optimize": 1}
+    assert built_stages([build(make_pipeline(), recipe=for_every_cpu)]) == {}
+
+
+def test_the_identity_of_a_cpu_names_its_instructions() -> None:
+    identity = cpu_identity()
+    assert identity == cpu_identity()
+    assert all(identity.values())
