@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_winml.errors import WinmlError
-from pytest_winml.marks import as_parameter, cases_of, for_targets
+from pytest_winml.marks import as_parameter, cases_of, for_targets, gate_of
 from pytest_winml.providers.options import check_options
 
 if TYPE_CHECKING:
@@ -33,6 +33,18 @@ def parametrize(
     except WinmlError as error:
         return f"{where}: {error.message}" + (f": {error.remedy}" if error.remedy else "")
     metafunc.parametrize("winml_case", [as_parameter(case) for case in cases], indirect=True)
+    return None
+
+
+def gate_problem(metafunc: pytest.Metafunc, markers: list[pytest.Mark]) -> str | None:
+    """What is wrong with the limits of a test, or that nothing in it is timed."""
+    where = metafunc.definition.nodeid
+    try:
+        gate_of(markers)
+    except WinmlError as error:
+        return f"{where}: {error.message}" + (f": {error.remedy}" if error.remedy else "")
+    if "winml_latency" not in metafunc.fixturenames:
+        return f"{where} is marked winml_gate and times nothing: take `winml_latency`, or remove the mark."
     return None
 
 

@@ -12,7 +12,6 @@ WinmlError
 │   └── RunFailed           the runtime refused or failed one inference
 ├── MeasurementError        something could not be timed, or not judged
 │   ├── InvalidSamples      times that no clock gives: none at all, zero, negative, not a number
-│   ├── SessionInvalid      a timed session was disturbed, whatever its result was: it is repeated
 │   └── GateFailed          the measurement stands, and is worse than the gate allows
 ├── WorkerError             the process that holds native code did not answer properly
 │   ├── WorkerCrashed       it died; the exit status is decoded
@@ -95,10 +94,6 @@ class MeasurementError(WinmlError):
 
 
 class InvalidSamples(MeasurementError):
-    pass
-
-
-class SessionInvalid(MeasurementError):
     pass
 
 

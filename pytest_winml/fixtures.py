@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_winml.keys import RUNNER
+from pytest_winml.keys import RUN_PLUGIN, RUNNER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_winml.facade import Session, Winml
+    from pytest_winml.latency import WinmlLatency
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
+    from pytest_winml.run import WinmlRun
 
 
 @pytest.fixture
@@ -42,3 +44,11 @@ def winml_session(winml: Winml) -> Iterator[Session]:
     """An open session on the target."""
     with winml.session() as session:
         yield session
+
+
+@pytest.fixture
+def winml_latency(winml_case: Case, request: pytest.FixtureRequest) -> Iterator[WinmlLatency]:  # noqa: ARG001 - as above
+    """The case's time: measure, check against the gate, compare. A test that takes it is a timed one."""
+    run: WinmlRun = request.config.pluginmanager.get_plugin(RUN_PLUGIN)  # type: ignore[assignment]  # there by now
+    yield run.begin_timing(request.node)
+    run.end_timing(request.node)

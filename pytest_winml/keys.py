@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_winml.latency import WinmlLatency
     from pytest_winml.runner.case import CaseRunner
 
 RUN_PLUGIN = "winml-run"
 PROBLEMS: pytest.StashKey[list[str]] = pytest.StashKey()
 RUNNER: pytest.StashKey[CaseRunner] = pytest.StashKey()
+LATENCY: pytest.StashKey[WinmlLatency] = pytest.StashKey()
 PHASES: pytest.StashKey[list[pytest.TestReport]] = pytest.StashKey()
 FAILURE: pytest.StashKey[BaseException] = pytest.StashKey()

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_winml.errors import UsageProblem, unknown_name
 from pytest_winml.records.case import Case
+from pytest_winml.records.gate import Gate, parse_limits
 from pytest_winml.records.model import Model
 from pytest_winml.records.recipe import Recipe
 from pytest_winml.records.target import Target, as_target
@@ -38,6 +39,18 @@ def cases_of(markers: Iterable[pytest.Mark]) -> tuple[Case, ...]:
     )
     _refuse_twins(cases)
     return cases
+
+
+def gate_of(markers: Iterable[pytest.Mark]) -> Gate:
+    """The limits of `winml_gate` marks, which come nearest first: the nearest wins, metric by metric."""
+    gate = Gate()
+    for marker in markers:
+        if marker.args:
+            raise UsageProblem("@pytest.mark.winml_gate takes keywords only", remedy='write latency="5%".')
+        if not marker.kwargs:
+            raise UsageProblem("@pytest.mark.winml_gate limits nothing", remedy='write latency="5%".')
+        gate = parse_limits(marker.kwargs.items(), "@pytest.mark.winml_gate").overridden_by(gate)
+    return gate
 
 
 def _read(marker: pytest.Mark) -> Mapping[str, tuple[Any, ...]]:

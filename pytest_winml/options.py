@@ -25,6 +25,19 @@ _OPTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("build-only", "bool", {"action": "store_true", "default": None, "help": "build for every target, run nothing"}),
     ("offline", "bool", {"action": "store_true", "default": None, "help": "never touch the network"}),
     ("timeout", "string", {"metavar": "S", "help": "seconds one call into native code may take (600)"}),
+    ("protocol", "string", {"metavar": "NAME", "help": "how much to time: quick, standard or rigorous (standard)"}),
+    ("budget", "string", {"metavar": "TIME", "help": "device time for all timed tests together, such as 20m"}),
+    ("save", "string", {"metavar": "NAME", "help": "keep what is timed as the baseline of this name"}),
+    ("baseline", "string", {"metavar": "NAME", "help": "hold what is timed against the baseline of this name"}),
+    ("baselines", "string", {"metavar": "URL", "help": "where baselines are kept, a folder or URL (winml-baselines)"}),
+    ("gate", "string", {"metavar": "LIMITS", "help": "limits of every timed test, such as latency=5%%,size=2%%"}),
+    ("strict", "bool", {"action": "store_true", "default": None, "help": "a gate that cannot be applied fails"}),
+    ("resume", "bool", {"action": "store_true", "default": None, "help": "go on with the sessions of a killed run"}),
+    (
+        "ignore-identity",
+        "args",
+        {"action": "append", "metavar": "FIELD", "help": "compare although this field of the machine differs"},
+    ),
     ("report-dir", "string", {"metavar": "DIR", "help": "where reports go (reports)"}),
 )
 
@@ -48,7 +61,7 @@ def any_given(config: pytest.Config) -> bool:
 
 def read_settings(config: pytest.Config) -> Settings:
     """Raises `UsageProblem` for values that cannot be meant."""
-    from pytest_winml.settings import Settings
+    from pytest_winml.settings import Settings, TimingSettings
 
     def value(name: str) -> Any:
         given = config.getoption(ini_name(name))
@@ -66,6 +79,18 @@ def read_settings(config: pytest.Config) -> Settings:
         report_dir=value("report-dir") or "reports",
         store=value("store") or "",
         build_only=build_only(config),
+        timing=TimingSettings.parse(
+            rootdir=Path(config.rootpath),
+            protocol=value("protocol") or "standard",
+            budget=value("budget") or "",
+            save=value("save") or "",
+            baseline=value("baseline") or "",
+            baselines=value("baselines") or "",
+            gate=value("gate") or "",
+            strict=bool(value("strict")),
+            resume=bool(value("resume")),
+            ignore_identity=value("ignore-identity") or (),
+        ),
     )
 
 

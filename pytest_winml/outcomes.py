@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_winml.execute.redaction import Places
+    from pytest_winml.latency import WinmlLatency
     from pytest_winml.records.build import BuildOutcome
     from pytest_winml.runner.case import CaseRunner
 
 _LONGEST_MESSAGE = 4000
 _NOT_THE_USERS = ("_pytest.", "pluggy.", "contextlib")
-# What stands there are names of nodes, which begin with a slash as paths do.
-_NAMES_OF_NODES = frozenset({"placement", "overrides"})
+# What stands there are names of nodes, which begin with a slash as paths do, or numbers by the thousand.
+_NO_PATHS = frozenset({"placement", "overrides", "times_ns"})
 
 
 def finished_item(
@@ -34,9 +35,13 @@ def finished_item(
     error: BaseException | None,
     *,
     build: BuildOutcome | None = None,
+    timed: WinmlLatency | None = None,
     remarks: Sequence[str] = (),
 ) -> ItemFinished:
-    """`build` is what a build-only run has instead of a test; `remarks` are what befell the store meanwhile."""
+    """`timed` is what a timed test held, `build` what a build-only run has instead of a test.
+
+    `remarks` are what befell the store meanwhile.
+    """
     outcome, decisive = _decide(phases)
     failed = outcome in ("failed", "error")
     artifact = runner.built
@@ -50,15 +55,18 @@ def finished_item(
         artifact_key=artifact.key if artifact else None,
         placement=runner.placed,
         build=build,
+        measured=timed.measured if timed else None,
+        comparisons=timed.comparisons if timed else (),
+        gates=timed.gates if timed else (),
         skip_reason=redact(reason_of(decisive)) if outcome == "skipped" else None,
         failure=_failure(decisive, error) if failed else None,
-        notes=(*_notes(runner, build), *remarks),
+        notes=(*_notes(runner, build), *(timed.notes if timed else ()), *remarks),
     )
 
 
 def encoded(entry: ItemFinished, places: Places) -> str:
     """The entry as the journal keeps it: whatever it tells, it does not tell where folders of this machine are."""
-    return msgspec.json.encode(places.hide_in(msgspec.to_builtins(entry), but=_NAMES_OF_NODES)).decode()
+    return msgspec.json.encode(places.hide_in(msgspec.to_builtins(entry), but=_NO_PATHS)).decode()
 
 
 def _decide(phases: list[pytest.TestReport]) -> tuple[Outcome, pytest.TestReport]:

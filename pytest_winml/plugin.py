@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_session
+from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_latency, winml_session
 from pytest_winml.keys import PROBLEMS, RUN_PLUGIN
 from pytest_winml.options import add_options, any_given, build_only
 
 if TYPE_CHECKING:
     from pytest_winml.run import WinmlRun
 
-__all__ = ["winml", "winml_artifact", "winml_case", "winml_session"]
+__all__ = ["winml", "winml_artifact", "winml_case", "winml_latency", "winml_session"]
 
 _MARKERS = (
     "winml(models, recipes, targets): run this test for every model, recipe and target",
+    "winml_gate(latency, p90, p99, size, memory): limits of a timed test, as latency='5%' or latency='<8ms'",
     "npu: put on winml items whose target is an NPU",
     "gpu: put on winml items whose target is a GPU",
     "cpu: put on winml items whose target is the CPU",
@@ -43,7 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     markers = list(metafunc.definition.iter_markers("winml"))
+    gates = list(metafunc.definition.iter_markers("winml_gate"))
     uses_us = "winml_case" in metafunc.fixturenames
+    if gates:
+        from pytest_winml.collection import gate_problem
+
+        problem = gate_problem(metafunc, gates)
+        if problem:
+            metafunc.config.stash.setdefault(PROBLEMS, []).append(problem)
     if markers or uses_us:
         from pytest_winml.collection import parametrize
 

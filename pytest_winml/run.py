@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import tempfile
@@ -19,7 +20,10 @@ from pytest_winml.collection import collection_problems
 from pytest_winml.errors import TargetAbsent, WinmlError, WorkerError, unknown_name
 from pytest_winml.execute.pool import WorkerPool
 from pytest_winml.execute.redaction import ROOTDIR, Places
-from pytest_winml.keys import FAILURE, PHASES, RUNNER
+from pytest_winml.execute.rwlock import DeviceLocks
+from pytest_winml.keys import FAILURE, LATENCY, PHASES, RUNNER
+from pytest_winml.marks import gate_of
+from pytest_winml.measure.recording import Recordings
 from pytest_winml.options import read_settings
 from pytest_winml.outcomes import encoded, finished_item, hide_our_frames, message_only, reason_of
 from pytest_winml.pipeline.pipeline import Pipeline
@@ -37,10 +41,13 @@ from pytest_winml.store.artifacts import ArtifactStore, default_root
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_winml.latency import TimingDesk, WinmlLatency
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
     from pytest_winml.records.store import Damage
     from pytest_winml.settings import Settings
+
+_RAN_TO_THE_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def start(config: pytest.Config) -> WinmlRun:
@@ -57,6 +64,7 @@ class WinmlRun:
         self._config = config
         self.settings = settings
         self._started = time.monotonic()
+        self._timed_items = 0
         self._remarks: list[str] = []  # what befell the store during the current item
         self._keep_logs = False  # set when a worker misbehaved: its error names the log
         is_worker = hasattr(config, "workerinput")
@@ -109,7 +117,63 @@ class WinmlRun:
             timeout_s=self.settings.timeout_s,
             offline=self.settings.offline,
             on_stage=self._progress,
+            beside_others=self._building,
         )
+
+    @cached_property
+    def _locks(self) -> DeviceLocks:
+        return DeviceLocks()
+
+    def _building(self) -> AbstractContextManager[None]:
+        """A stage waits while anybody on this machine times."""
+        return self._locks.building(lambda: self._say("a build waits until a timing on this machine has ended"))
+
+    @cached_property
+    def _recordings(self) -> Recordings:
+        return Recordings(self.settings.report_dir / "sessions", resume=self.settings.timing.resume)
+
+    @cached_property
+    def _timing(self) -> TimingDesk:
+        from pytest_winml.latency import TimingDesk
+
+        if self._recordings.interrupted and not self.settings.timing.resume:
+            self._say("an interrupted run has left timed sessions; --winml-resume goes on with them")
+        return TimingDesk(
+            self.settings.timing,
+            self.machine,
+            self._pool,
+            recordings=self._recordings,
+            timeout_s=self.settings.timeout_s,
+            timed_items=self._timed_items,
+            workers=int(getattr(self._config, "workerinput", {}).get("workercount", 1)),
+            locks=self._locks,
+            on_progress=self._show,
+            on_wait=self._show,
+        )
+
+    def begin_timing(self, item: pytest.Item) -> WinmlLatency:
+        """The object a timed test holds; where time means nothing the test is skipped."""
+        runner = item.stash[RUNNER]
+        if runner.check_target().mode == "emulated":
+            pytest.skip(
+                f"{runner.case.target.spec} is emulated here, and times of an emulator mean nothing. "
+                "To run it: use a machine that has the device"
+            )
+        rerun = f"pytest {shlex.quote(item.nodeid)}"
+        if self.settings.timing.baseline:
+            rerun += f" --winml-baseline {shlex.quote(self.settings.timing.baseline)}"
+        gate = gate_of(item.iter_markers("winml_gate"))
+        latency = item.stash[LATENCY] = self._timing.latency(runner, gate, rerun=rerun)
+        return latency
+
+    def end_timing(self, item: pytest.Item) -> None:
+        """What a test that passed has measured becomes the baseline, if one is to be saved."""
+        name = self.settings.timing.save
+        passed = all(phase.passed for phase in item.stash[PHASES])
+        latency = item.stash[LATENCY]
+        if name is not None and passed and latency.measured is not None:
+            latency.save(name)
+            self._remarks.append(f"saved as baseline {name}")
 
     def _build(self, case: Case) -> Artifact:
         return self._pipeline.build(case)
@@ -132,16 +196,19 @@ class WinmlRun:
         return nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
     def _progress(self, model: str, stage: str) -> None:
-        """Which stage is being built: a line the next one overwrites on a terminal, a plain one with -v elsewhere."""
+        self._show(f"building {model}: {stage}")
+
+    def _show(self, what: str) -> None:
+        """What is under way: a line the next one overwrites on a terminal, a plain one with -v elsewhere."""
         terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is None or self._config.get_verbosity() < 0:
             return
-        elapsed = units.seconds(time.monotonic() - self._started)
+        line = f"winml: {what} ({units.seconds(time.monotonic() - self._started)} into the run)"
         with self._uncaptured():
             if terminal.isatty:
-                terminal.rewrite(f"winml: building {model}: {stage} ({elapsed} into the run) ", erase=True)
+                terminal.rewrite(f"{line} ", erase=True)
             elif self._config.get_verbosity() > 0:
-                terminal.write_line(f"winml: building {model}: {stage} ({elapsed} into the run)")
+                terminal.write_line(line)
 
     @property
     def build_targets(self) -> tuple[str, ...]:
@@ -166,6 +233,7 @@ class WinmlRun:
         if dropped:
             self._config.hook.pytest_deselected(items=dropped)
             items[:] = kept
+        self._timed_items = sum("winml_latency" in getattr(item, "fixturenames", ()) for item in items)
         if self.settings.build_only:
             build_items(items, case_of, self._build)
         return []
@@ -234,6 +302,7 @@ class WinmlRun:
                 item.stash[PHASES],
                 item.stash.get(FAILURE, None),
                 build=item.outcome if isinstance(item, BuildItem) else None,
+                timed=item.stash.get(LATENCY, None),
                 remarks=self._remarks,
             )
             self._remarks.clear()
@@ -251,6 +320,8 @@ class WinmlRun:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if self._reporter is not None:
             self._reporter.finish(int(exitstatus))
+        if "_recordings" in self.__dict__ and int(exitstatus) in _RAN_TO_THE_END:
+            self._recordings.discard()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._reporter is not None:

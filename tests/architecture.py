@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
         # pytest and the command line, with the facade objects users hold
         {"plugin", "options", "marks", "fixtures", "hookspecs", "xdist", "cli", "__main__"}
-        | {"building", "cache", "collection", "facade", "keys", "outcomes", "reporter", "run", "settings"}
+        | {"building", "cache", "collection", "facade", "keys", "latency", "outcomes", "reporter", "run", "settings"}
     ),
 )
 TOP = len(LAYERS) - 1

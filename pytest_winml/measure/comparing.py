@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pytest_winml import units
+from pytest_winml.errors import UsageProblem
 from pytest_winml.measure.ordering import Order
+from pytest_winml.measure.sessions import BUDGET_OVER
 from pytest_winml.records.base import Record
 from pytest_winml.records.latency import Alternative, Arm, Objective, Verdict
 from pytest_winml.records.measurement import CANARY
+from pytest_winml.stats.canary_pairs import CanaryPairedTest
 from pytest_winml.stats.paired import PairedTest
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 CO_RESIDENCE_LIMIT = 0.10
 _SOLO_BLOCKS = 4
-_BUDGET = "the time budget ran out before the noise allowed a verdict."
+_CANARY_BLOCKS = ((CANARY, 0), (CANARY, 0))
 
 
 class Question(Record, frozen=True, kw_only=True):
@@ -53,25 +56,61 @@ def compare_together(
 ) -> Verdict:
     """Arms A and B in one process, in alternating blocks; the canary at both ends tells whether the session drifted."""
     subjects = {"A": baseline, "B": candidate}
-    alone = {arm: _median_ns(_solo(arm, subject, question, sessions), arm) for arm, subject in subjects.items()}
-    test = question.paired_test(sessions.seed, max(alone.values()))
     together: dict[Arm, list[float]] = {"A": [], "B": []}
+    alone = {arm: _median_ns(_solo(arm, subject, question, sessions), arm) for arm, subject in subjects.items()}
+    sessions.announce(max(alone.values()), question.most_sessions)
+    test = question.paired_test(sessions.seed, max(alone.values()))
     while test.verdict is None:
-        if sessions.exhausted and test.sessions:
-            test.stop(_BUDGET)
-            break
         plan = test.next_session()
         order = Order(
             arms=(*((arm, subjects[arm]) for arm in plan.create), (CANARY, canary)),
-            blocks=((CANARY, 0), *plan.blocks, (CANARY, 0)),
+            blocks=(*_CANARY_BLOCKS, *plan.blocks, *_CANARY_BLOCKS),
             slow_down=question.slow_down,
         )
-        session = sessions.run(f"session {plan.number}", order)
+        session = sessions.next(f"session {plan.number}", order)
+        if session is None:
+            test.stop(BUDGET_OVER)
+            break
         test.add([(block.arm, block.times_ns) for block in session.blocks if block.arm != CANARY])
         for arm, medians in together.items():
             medians.append(_median_ns(session, arm))
-    verdict = test.interim()
-    remarks = (*_co_residence(alone, together), *sessions.notes)
+    return _with_remarks(test.interim(), (*_co_residence(alone, together), *sessions.notes))
+
+
+def compare_apart(
+    baseline: Subject, candidate: Subject, canary: Subject, question: Question, sessions: Sessions
+) -> Verdict:
+    """Each arm in a process of its own, beside the same canary; processes come in pairs, in random order."""
+    if question.objective != "p50":
+        raise UsageProblem(
+            f"{baseline.label} and {candidate.label} cannot share a process, and only their p50 can be compared",
+            remedy='leave out objective="..."',
+        )
+    subjects = {"A": baseline, "B": candidate}
+    hint = max(_median_ns(_solo(arm, subject, question, sessions), arm) for arm, subject in subjects.items())
+    test = CanaryPairedTest(
+        tolerance=question.tolerance,
+        min_effect=question.min_effect,
+        seed=sessions.seed,
+        alternative=question.alternative,
+        latency_hint_ns=hint,
+        max_sessions=question.most_sessions,
+    )
+    while test.verdict is None:
+        plan = test.next_session()
+        order = Order(
+            arms=tuple((arm, canary if arm == CANARY else subjects[arm]) for arm in plan.create), blocks=plan.blocks
+        )
+        session = sessions.next(f"process {plan.number}", order)
+        if session is None:
+            test.stop(BUDGET_OVER)
+            break
+        test.add([(block.arm, block.times_ns) for block in session.blocks])
+    remark = f"canary-paired: each ran in a process of its own beside the same model on the {canary.target.spec}."
+    return _with_remarks(test.interim(), (remark, *sessions.notes))
+
+
+def _with_remarks(verdict: Verdict, remarks: Iterable[str]) -> Verdict:
     return msgspec.structs.replace(verdict, reasons=(*verdict.reasons, *remarks))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_winml import units
 from pytest_winml.measure.ordering import Order
+from pytest_winml.measure.sessions import BUDGET_OVER
 from pytest_winml.records.measurement import CANARY, TARGET, Measured, Memory
 from pytest_winml.stats.paired import draw_session
 
@@ -24,9 +25,11 @@ def measure(subject: Subject, canary: Subject, protocol: Protocol, count: int, s
     alone = sessions.run("alone", Order(arms=((TARGET, subject),), blocks=((TARGET, 0),) * _SOLO_BLOCKS))
     timed: list[TimedSession] = []
     for number in range(1, count + 1):
-        if sessions.exhausted and timed:
+        order = _order(number, subject, canary, protocol, sessions.seed)
+        session = sessions.next(f"session {number}", order) if timed else sessions.run(f"session {number}", order)
+        if session is None:
             break
-        timed.append(sessions.run(f"session {number}", _order(number, subject, canary, protocol, sessions.seed)))
+        timed.append(session)
     load = alone.arms[0]
     steady = all(arm.warm_up_converged for session in (alone, *timed) for arm in session.arms if arm.name == TARGET)
     return Measured(
@@ -41,7 +44,7 @@ def measure(subject: Subject, canary: Subject, protocol: Protocol, count: int, s
         first_run_ms=load.first_run_ns / _NS_PER_MS,
         steady=steady,
         device_s=sessions.device_s,
-        notes=(*_notes(protocol, timed, count, load, steady=steady), *sessions.notes),
+        notes=(*_notes(protocol, load, steady=steady, complete=len(timed) == count), *sessions.notes),
     )
 
 
@@ -53,12 +56,12 @@ def _order(number: int, subject: Subject, canary: Subject, protocol: Protocol, s
     return Order(arms=tuple((arm, subjects[arm]) for arm in plan.create), blocks=plan.blocks)
 
 
-def _notes(protocol: Protocol, timed: list[TimedSession], count: int, load: ArmLoad, *, steady: bool) -> list[str]:
+def _notes(protocol: Protocol, load: ArmLoad, *, steady: bool, complete: bool) -> list[str]:
     notes = []
     if not protocol.judges:
         notes.append(f"{protocol.name} protocol: a screen, not a measurement to judge by.")
-    if len(timed) < count:
-        notes.append(f"the time budget ended it after {len(timed)} of {units.count(count, 'session')}.")
+    if not complete:
+        notes.append(f"fewer sessions than the protocol asks for: {BUDGET_OVER}")
     if not steady:
         notes.append("times were still falling or rising when the warm-up ended.")
     if load.placement.fallback_nodes:

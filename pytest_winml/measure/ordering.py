@@ -38,6 +38,6 @@ class Order(Record, frozen=True, kw_only=True):
 
 
 class TimedDevice(Protocol):
-    """Runs one session in a fresh process. `SessionInvalid` when it was disturbed, whatever it had found."""
+    """Runs one session in a fresh process; answers also with what disturbed it, whatever it had found."""
 
-    def run(self, order: Order) -> TimedSession: ...
+    def run(self, order: Order) -> tuple[TimedSession, tuple[str, ...]]: ...

@@ -9,7 +9,10 @@ Schema versions: 1 first.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import secrets
+import shutil
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +22,7 @@ from pytest_winml.records.base import Record
 from pytest_winml.session.timing_messages import TimedSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 RECORDING_SCHEMA = 1
@@ -38,14 +41,52 @@ class _Line(Record, frozen=True, kw_only=True):
     session: TimedSession
 
 
-class Recording:
-    """`session(name, run)` answers with the session of that name from the file, or runs it and keeps it."""
+class Recordings:
+    """The recordings of one process, in a folder of its own; `resume` goes on with those of dead processes."""
 
-    def __init__(self, path: Path, subject: str, *, seed: int, resume: bool) -> None:
+    def __init__(self, root: Path, *, resume: bool) -> None:
+        self._root = root
+        self._folder = root / f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._resume = resume
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a run that ended before its time has left sessions here."""
+        return any(self._left_over())
+
+    def recording(self, subject: str) -> Recording:
+        name = f"{hashlib.sha256(subject.encode('utf-8', 'backslashreplace')).hexdigest()[:24]}.jsonl"
+        earlier = [folder / name for folder in self._left_over()] if self._resume else []
+        return Recording(self._folder / name, subject, seed=secrets.randbits(32), earlier=earlier)
+
+    def discard(self) -> None:
+        """When the run has ended properly: what it took over is in its own report now."""
+        for folder in [self._folder, *(self._left_over() if self._resume else ())]:
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self._root.rmdir()
+
+    def _left_over(self) -> Iterator[Path]:
+        import psutil
+
+        for folder in sorted(self._root.glob("*-*")) if self._root.is_dir() else ():
+            owner = folder.name.partition("-")[0]
+            if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+                yield folder
+
+
+class Recording:
+    """`session(name, run)` answers with the session of that name from the file, or runs it and keeps it.
+
+    Of `earlier` files the one with most sessions of the same subject is gone on with.
+    """
+
+    def __init__(self, path: Path, subject: str, *, seed: int, earlier: Iterable[Path] = ()) -> None:
         self.path = path
-        heading, sessions = _read(path) if resume else (None, {})
-        if heading is None or heading.subject != subject:
-            heading, sessions = Heading(subject=subject, seed=seed), {}
+        found = [one for one in map(_read, earlier) if one[0] is not None and one[0].subject == subject]
+        heading, sessions = max(found, key=lambda one: len(one[1]), default=(None, {}))
+        if heading is None:
+            heading = Heading(subject=subject, seed=seed)
         self.seed = heading.seed
         self.resumed = len(sessions)
         self._sessions = sessions
@@ -53,6 +94,9 @@ class Recording:
             path.parent.mkdir(parents=True, exist_ok=True)
             lines = [heading, *(_Line(name=name, session=session) for name, session in sessions.items())]
             path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+    def has(self, name: str) -> bool:
+        return name in self._sessions
 
     def session(self, name: str, run: Callable[[], TimedSession]) -> TimedSession:
         if name not in self._sessions:

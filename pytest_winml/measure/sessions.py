@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pytest_winml import units
-from pytest_winml.errors import MeasurementError, SessionInvalid
+from pytest_winml.stats.planning import SIZES, Noise, predicted_mde, session_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from pytest_winml.measure.recording import Recording
     from pytest_winml.session.timing_messages import TimedSession
 
-MOST_DISTURBED = 4  # in one measurement; a machine that disturbs more often is not fit to time on
+_SETUP_S = 3.0  # starting a process, opening and warming two arms
+MOST_REPEATED = 4  # sessions of one measurement
+BUDGET_OVER = "the time budget ran out before the noise allowed more."
 
 
 class Sessions:
@@ -32,16 +35,13 @@ class Sessions:
         self._recording = recording
         self._allowance = allowance
         self._on_progress = on_progress
-        self._disturbed: list[str] = []
+        self._reasons: dict[str, None] = {}
+        self._repeated = 0
+        self._taken_disturbed = 0
 
     @property
     def seed(self) -> int:
         return self._recording.seed
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the time that this measurement may take is over."""
-        return self._allowance.exhausted
 
     @property
     def device_s(self) -> float:
@@ -51,26 +51,48 @@ class Sessions:
     def notes(self) -> tuple[str, ...]:
         said = []
         if self._recording.resumed:
-            said.append(f"{units.count(self._recording.resumed, 'session')} of an interrupted run were taken over.")
-        if self._disturbed:
-            repeated = units.count(len(self._disturbed), "session was", "sessions were")
-            said.append(f"{repeated} disturbed and repeated: {'; '.join(dict.fromkeys(self._disturbed))}.")
+            resumed = units.count(
+                self._recording.resumed, "session of an interrupted run was", "sessions of an interrupted run were"
+            )
+            said.append(f"{resumed} taken over.")
+        if self._repeated:
+            repeated = units.count(self._repeated, "session was", "sessions were")
+            said.append(f"{repeated} disturbed and repeated: {'; '.join(self._reasons)}.")
+        if self._taken_disturbed:
+            taken = units.count(self._taken_disturbed, "disturbed session was", "disturbed sessions were")
+            said.append(f"the machine is not quiet: {taken} taken as they were. Let nothing else run on it.")
         return tuple(said)
+
+    def announce(self, latency_ns: float, most: int) -> None:
+        """Before it starts: what the time there is can be expected to see."""
+        session_s = session_seconds(latency_ns, SIZES.fewest_quads, setup_s=_SETUP_S)
+        left_s = self._allowance.limit_s - self._allowance.spent_s
+        count = most if math.isinf(left_s) else min(most, int(left_s / session_s))
+        mde = predicted_mde(count, noise=Noise())
+        seen = f"changes of {units.percent(mde)} and more" if mde is not None else "no change with certainty"
+        self._on_progress(
+            f"up to {units.count(count, 'session')}, about {units.seconds(count * session_s)}: {seen} can be found"
+        )
 
     def run(self, name: str, order: Order) -> TimedSession:
         self._on_progress(name)
-        return self._recording.session(name, lambda: self._undisturbed(order))
+        return self._recording.session(name, lambda: self._run(order))
 
-    def _undisturbed(self, order: Order) -> TimedSession:
+    def next(self, name: str, order: Order) -> TimedSession | None:
+        """One more, or None when the time is over."""
+        if self._allowance.exhausted and not self._recording.has(name):
+            return None
+        return self.run(name, order)
+
+    def _run(self, order: Order) -> TimedSession:
+        """Repeated when it was disturbed, until that is how the machine is: then the noise is a part of the answer."""
         while True:
-            try:
-                with self._allowance.spending():
-                    return self._device.run(order)
-            except SessionInvalid as invalid:
-                self._disturbed.append(invalid.message)
-                if len(self._disturbed) > MOST_DISTURBED:
-                    raise MeasurementError(
-                        f"{units.count(len(self._disturbed), 'session')} of one measurement were disturbed, "
-                        f"the last because {invalid.message}",
-                        remedy="let nothing else run on the machine, and keep it on one power source and mode.",
-                    ) from invalid
+            with self._allowance.spending():
+                session, reasons = self._device.run(order)
+            if not reasons:
+                return session
+            self._reasons.update(dict.fromkeys(reasons))
+            if self._repeated >= MOST_REPEATED:
+                self._taken_disturbed += 1
+                return session
+            self._repeated += 1

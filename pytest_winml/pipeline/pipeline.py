@@ -7,6 +7,7 @@ targets share one export, and a second run builds nothing.
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,19 +21,27 @@ from pytest_winml.pipeline.policy import (
     policy_for,
     resolve_precision,
 )
-from pytest_winml.pipeline.product import Product, Stage, at_stage
+from pytest_winml.pipeline.product import Product, Stage, at_stage, entry_as_artifact
 from pytest_winml.pipeline.service import DescribeRequest
 from pytest_winml.pipeline.source import Sources
 from pytest_winml.pipeline.tools import cpu_identity, runtime_version, tool_versions
 from pytest_winml.records.artifact import Artifact, Provenance, TensorSpec
 from pytest_winml.records.build import ModelDescription
-from pytest_winml.records.stages import MODEL_FILE, CompileRequest, OptimizeRequest, QuantizeRequest, StageAnswer
+from pytest_winml.records.stages import (
+    MODEL_FILE,
+    CompileRequest,
+    ImportRequest,
+    OptimizeRequest,
+    QuantizeRequest,
+    StageAnswer,
+)
 from pytest_winml.records.store import StageIngredients
 from pytest_winml.session.machine import worker_key
 from pytest_winml.store.artifacts import Built, stage_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_winml.execute.pool import WorkerPool
@@ -65,6 +74,7 @@ class Pipeline:
         timeout_s: float,
         offline: bool = False,
         on_stage: Callable[[str, str], None] = lambda model, stage: None,  # noqa: ARG005 - nobody listens
+        beside_others: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._store = store
         self._pool = pool
@@ -72,6 +82,7 @@ class Pipeline:
         self._scratch = scratch
         self._timeout_s = timeout_s
         self._on_stage = on_stage
+        self._beside_others = beside_others
         self._sources = Sources(self, rootdir=rootdir, scratch=scratch, offline=offline)
 
     def build(self, case: Case) -> Artifact:
@@ -91,6 +102,24 @@ class Pipeline:
             f"{case.model.name}: entries of the store {self._store.root} are damaged again as soon as they are built",
             remedy="check the disk, or choose another --winml-store.",
         )
+
+    def keep(self, case: Case) -> str | None:
+        """The key by which `kept` gives the case's artifact again; a file that is the user's own is copied for it.
+
+        None for a context that the user brought: it may refer to files that its graph does not name.
+        """
+        product = self._build(case)
+        if not product.keys and product.description.compiled:
+            return None
+        if not product.keys:
+            request = ImportRequest(model_path=str(product.path), shapes={}, output_folder="")
+            product = self.stage(case.model.name, Stage.IMPORT, request, product, options={"shapes": {}})
+        return product.keys[-1]
+
+    def kept(self, key: str) -> Artifact | None:
+        """What was built under this key, if it is still in the store, whole."""
+        entry = self._store.get(key)
+        return entry_as_artifact(entry) if entry is not None else None
 
     def _build(self, case: Case) -> Product:
         precision = resolve_precision(case.recipe.precision, case.target)
@@ -223,7 +252,8 @@ class Pipeline:
             self._require_whole(before)
             self._on_stage(model, stage.word)
             asked = complete(msgspec.structs.replace(request, output_folder=str(folder)))
-            answer = self.call(stage.method, asked, StageAnswer, worker=worker)
+            with self._beside_others():
+                answer = self.call(stage.method, asked, StageAnswer, worker=worker)
             if stage is Stage.COMPILE:  # QNN numbers operators over the life of a process: the next gets a new one
                 self._pool.discard(("build", worker))
             known = before.description.io

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_winml.records.artifact import StageRun
+from pytest_winml.records.artifact import Artifact, Provenance, StageRun
 from pytest_winml.records.base import Record
 from pytest_winml.records.build import ModelDescription
 from pytest_winml.records.stages import MODEL_FILE, StageAnswer
@@ -16,6 +16,7 @@ from pytest_winml.records.stages import MODEL_FILE, StageAnswer
 if TYPE_CHECKING:
     from pytest_winml.errors import WinmlError
     from pytest_winml.store.artifacts import Built
+    from pytest_winml.store.entries import Entry
 
 
 class Stage(Enum):
@@ -82,6 +83,26 @@ def _did_not_fire(answer: StageAnswer) -> dict[str, str]:
     names, reasons = answer.facts.get("did_not_fire"), answer.facts.get("cannot_fire")
     known = reasons if isinstance(reasons, dict) else {}
     return {name: str(known.get(name, "")) for name in names} if isinstance(names, list) else {}
+
+
+def entry_as_artifact(entry: Entry) -> Artifact | None:
+    """An entry by itself, without the stages before it; None for one that holds no model."""
+    if "description" not in entry.answer:
+        return None
+    description = msgspec.convert(entry.answer["description"], ModelDescription)
+    return Artifact(
+        path=entry.folder / MODEL_FILE,
+        key=entry.content_digest[:16],
+        provenance=Provenance(
+            source=f"store:{entry.key}",
+            stages=(entry.record.ingredients.stage,),
+            precision=description.precision,
+            opset=description.opset,
+            sha256=entry.content_digest,
+            size_bytes=sum(file.size_bytes for file in entry.files),
+        ),
+        io=description.io,
+    )
 
 
 def at_stage(error: WinmlError, model: str, stage: str) -> WinmlError:

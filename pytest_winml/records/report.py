@@ -2,6 +2,7 @@
 
 Schema versions of the journal and of `report.json`:
 1  first: environment, one entry per test item with case, availability, placement, artifact, outcome and reasons.
+2  timed items: what was measured, with raw samples; comparisons; gates.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from pytest_winml.records.artifact import Provenance
 from pytest_winml.records.base import Record
 from pytest_winml.records.build import BuildOutcome
 from pytest_winml.records.case import CaseRef
+from pytest_winml.records.gate import GateResult
 from pytest_winml.records.machine import Availability, Environment
+from pytest_winml.records.measurement import Comparison, Measured
 from pytest_winml.records.placement import Placement
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 
 
@@ -48,6 +51,9 @@ class ItemFinished(Record, frozen=True, kw_only=True, tag="item_finished", tag_f
     artifact_key: str | None = None
     placement: Placement | None = None
     build: BuildOutcome | None = None
+    measured: Measured | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    gates: tuple[GateResult, ...] = ()
     skip_reason: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()

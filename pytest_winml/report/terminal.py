@@ -9,6 +9,7 @@ from pytest_winml import units
 from pytest_winml.report.header import target_line
 from pytest_winml.report.notes import EMULATED_NOTE, note_lines
 from pytest_winml.report.table import table_lines, wrap
+from pytest_winml.report.timing import timing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,6 +34,7 @@ def summary_lines(report: RunReport, width: int) -> list[str]:
     lines = wrap(f"{host.runtime or 'no ONNX Runtime'} on {host.os} {host.machine}, {host.cpu}", width)
     rows = [_case_row(group, recipe) for group, recipe in zip(groups, _recipe_cells(groups), strict=True)]
     lines += ["", *table_lines(_HEADER, rows, width)]
+    lines += timing_lines(report.items, width)
     lines += _skips(report.items, width)
     lines += note_lines(((item.case, _own_notes(item)) for item in report.items), width)
     if any(item.availability and item.availability.mode == "emulated" for item in report.items):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_winml.records.placement import Placement
     from pytest_winml.records.target import Target
     from pytest_winml.session.machine import Machine, OpenSession
+    from pytest_winml.session.messages import ProviderSettings
 
 
 class CaseRunner:
@@ -48,11 +49,13 @@ class CaseRunner:
 
     def artifact(self) -> Artifact:
         if self.built is None:
-            case = self.case
-            if case.target.ep is None:
-                case = msgspec.structs.replace(case, target=self.resolved_target())
-            self.built = self._pipeline.build(case)
+            self.built = self._pipeline.build(self._buildable())
         return self.built
+
+    def _buildable(self) -> Case:
+        if self.case.target.ep is not None:
+            return self.case
+        return msgspec.structs.replace(self.case, target=self.resolved_target())
 
     def placement(self) -> Placement:
         if self.placed is None:
@@ -70,6 +73,25 @@ class CaseRunner:
         session = self._machine.open(target, self.artifact().path)
         self.placed = session.placement
         return session
+
+    @property
+    def provider_settings(self) -> ProviderSettings:
+        return self._machine.settings
+
+    def beside(self, case: Case) -> CaseRunner:
+        """The same for another case, on the same machine and through the same store."""
+        return CaseRunner(case, self._machine, self._pipeline)
+
+    def kept(self, key: str) -> Artifact | None:
+        """What an earlier run has built under this key of the store, if it is still there."""
+        return self._pipeline.kept(key)
+
+    def keep(self) -> str | None:
+        """The key by which `kept` gives this case's artifact in a later run."""
+        return self._pipeline.keep(self._buildable())
+
+    def feeds_for(self, artifact: Artifact, seed: int = 0) -> Mapping[str, NDArray[Any]]:
+        return _made_up(self.case, artifact, seed)
 
     def feeds(self, seed: int = 0) -> Mapping[str, NDArray[Any]]:
         return _made_up(self.case, self.artifact(), seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_winml.errors import MeasurementError, WorkerError
+from pytest_winml.records.target import Target
 from pytest_winml.session.machine import worker_key
 from pytest_winml.session.timing_messages import TimedRequest, TimedSession
 
@@ -12,15 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_winml.execute.pool import WorkerPool
-    from pytest_winml.records.target import Target
     from pytest_winml.session.messages import ProviderSettings
 
 SERVICE = "pytest_winml.session.timing_service:TimingService"
 
 
 def can_share_a_process(targets: Iterable[Target], settings: ProviderSettings) -> bool:
-    """Whether arms on these targets may be co-resident; others are paired with a canary in a process of their own."""
-    return len({worker_key(target, settings) for target in targets}) <= 1
+    """Whether arms on these targets may be co-resident; others are paired with a canary in a process of their own.
+
+    The CPU EP as it comes is in every process, beside whatever other EP is there.
+    """
+    plain = worker_key(Target("cpu"), settings)
+    return len({worker_key(target, settings) for target in targets} - {plain}) <= 1
 
 
 def run_timed_session(pool: WorkerPool, request: TimedRequest, timeout_s: float) -> TimedSession:

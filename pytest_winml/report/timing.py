@@ -1,0 +1,77 @@
+"""Times on the terminal: a table of what was measured, verdicts, and gates that failed or could not be applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_winml import units
+from pytest_winml.report.table import table_lines, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_winml.records.latency import Verdict
+    from pytest_winml.records.measurement import Comparison, Measured
+    from pytest_winml.records.report import ItemFinished
+
+_HEADER = ("timed", "p50", "p90", "p99", "samples", "first run", "size", "memory")
+_UNSUPPORTED = "too few"
+
+
+def timing_lines(items: Sequence[ItemFinished], width: int) -> list[str]:
+    rows = [(item.case.id, *_figures(item.measured)) for item in items if item.measured]
+    lines = ["", *table_lines(_HEADER, rows, width)] if rows else []
+    for item in items:
+        for comparison in item.comparisons:
+            lines += wrap(f"{item.case.id}: {comparison_text(comparison)}", width)
+    for item in items:
+        for note in item.measured.notes if item.measured else ():
+            lines += wrap(f"{item.case.id}: {note}", width)
+    return lines + _gates(items, width)
+
+
+def _figures(measured: Measured) -> tuple[str, ...]:
+    latency, memory = measured.latency, measured.memory
+    count = len(latency.samples.times_ns)
+    return (
+        units.milliseconds(latency.p50_ms),
+        _UNSUPPORTED if latency.p90_ms is None else units.milliseconds(latency.p90_ms),
+        _UNSUPPORTED if latency.p99_ms is None else units.milliseconds(latency.p99_ms),
+        f"{len(latency.sessions)} x {count // len(latency.sessions)}",
+        units.milliseconds(measured.first_run_ms),
+        units.byte_size(memory.artifact_bytes),
+        "unknown" if memory.peak_bytes is None else units.byte_size(memory.peak_bytes),
+    )
+
+
+def comparison_text(comparison: Comparison) -> str:
+    return f"{verdict_text(comparison.verdict)}, against {comparison.against}"
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """`REGRESSED, p50 12.3 % slower (90 % interval +9.8 % to +14.1 %), 6 sessions, co-resident, seed 7`."""
+    parts: list[str] = [verdict.outcome]
+    if verdict.effect is not None:
+        change = f"{verdict.objective} {units.change(verdict.effect)}"
+        if verdict.interval is not None:
+            low, high = verdict.interval
+            change += f" (90 % interval {units.signed_percent(low)} to {units.signed_percent(high)})"
+        parts.append(change)
+    if verdict.sessions:
+        parts += [units.count(verdict.sessions, "session"), verdict.route]
+    if verdict.mde is not None:
+        parts.append(f"could have found {units.percent(verdict.mde)}")
+    if verdict.seed is not None:
+        parts.append(f"seed {verdict.seed}")
+    return ", ".join(parts)
+
+
+def _gates(items: Sequence[ItemFinished], width: int) -> list[str]:
+    lines: list[str] = []
+    for status, heading in (("failed", "gates failed:"), ("not applied", "gates not applied:")):
+        found = [(item, gate) for item in items for gate in item.gates if gate.status == status]
+        if found:
+            lines += ["", heading]
+        for item, gate in found:
+            lines += wrap(f"  {item.case.id}: {gate.sentence}", width)
+    return lines
