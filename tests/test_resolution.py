@@ -57,6 +57,16 @@ def test_the_constraints_hold_everything_that_the_extras_install() -> None:
     assert {"onnxruntime-ep-openvino", "onnxruntime-openvino"} <= pinned_names()
 
 
+@pytest.mark.parametrize("platform", ["win_amd64", "win_arm64"])
+def test_the_constraints_hold_everything_that_a_windows_device_installs(platform: str) -> None:
+    device = Combination(platform=platform, python="3.13", extras=("windowsml",), constrained=True)
+    resolution = check_resolution.resolve(device, uv_or_skip())
+    if not resolution.reached:
+        pytest.skip(str(resolution.refusal))
+    assert violations(device, resolution) == []
+    assert resolution.packages <= pinned_names()
+
+
 def test_the_constraints_are_exact_sorted_and_free_of_build_labels() -> None:
     lines = [line for line in CONSTRAINTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     assert lines == sorted(lines, key=lambda line: line.partition("==")[0])

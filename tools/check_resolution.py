@@ -144,10 +144,11 @@ def all_combinations(extras: tuple[str, ...]) -> list[Combination]:
         Combination(platform="linux_x86_64", python="3.11", extras=choice, constrained=True)
         for choice in (*chosen, (*TOGETHER, "benchmark"))
     ]
-    return [*found, *pinned, *tested, CONSTRAINED_ON_WINDOWS]
+    return [*found, *pinned, *tested, CONSTRAINED_ON_WINDOWS, CONSTRAINED_WINDOWSML]
 
 
 CONSTRAINED_ON_WINDOWS = Combination(platform="win_amd64", python="3.13", extras=TOGETHER, constrained=True)
+CONSTRAINED_WINDOWSML = Combination(platform="win_amd64", python="3.13", extras=("windowsml",), constrained=True)
 
 SMALL = [
     Combination(platform="win_amd64", python="3.13", extras=TOGETHER),
