@@ -53,7 +53,9 @@ class LocalFolder:
         try:
             return sorted(path.name for path in (self._root / folder).iterdir() if not path.is_dir())
         except FileNotFoundError:
-            return []
+            if not self._root.is_file():  # below a file Windows finds no folder, and other systems say why
+                return []
+            raise InfrastructureError(f"baselines cannot be kept in {self._root}, which is a file") from None
         except OSError as error:
             raise InfrastructureError(
                 f"baselines in {self._root / folder} cannot be listed ({error.strerror or error})",

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from pytest_winml.errors import InfrastructureError
@@ -24,8 +25,9 @@ from tests.platforms import posix_only
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HOLDER = """
+HOLDER = f"""
 import sys
+sys.path[:] = {sys.path!r}
 from pathlib import Path
 from pytest_winml.execute.rwlock import DeviceLocks
 folder, kind = Path(sys.argv[1]), sys.argv[2]
@@ -37,8 +39,9 @@ with locks.building(waiting) if kind == "building" else locks.timing(kind, waiti
     sys.stdin.readline()
 say("released")
 """
-COUNTER = """
+COUNTER = f"""
 import sys, time
+sys.path[:] = {sys.path!r}
 from pathlib import Path
 from pytest_winml.execute.rwlock import DeviceLocks
 folder, device, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -59,7 +62,7 @@ class Holder:
     def __init__(self, folder: Path, kind: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", HOLDER, str(folder), kind],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.said: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -88,10 +91,6 @@ class Holder:
             with contextlib.suppress(OSError):
                 assert stream is not None
                 stream.close()
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 class Start:
@@ -160,6 +159,30 @@ def test_a_second_timing_goes_before_builds_that_wait(start: Start) -> None:
     build.until("held")
 
 
+@posix_only
+def test_one_who_waits_to_time_keeps_builds_out_even_while_it_is_not_looking(start: Start) -> None:
+    first = start("npu").until("held")
+    second = start("gpu").until("waiting")
+    psutil.Process(second.process.pid).suspend()
+    build = start("building").until("waiting")
+    first.let_go()
+    time.sleep(0.5)
+    assert "held" not in build.said
+    psutil.Process(second.process.pid).resume()
+    second.until("held")
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_program_that_holds_a_devices_lock_keeps_timing_off_that_device(tmp_path: Path, exclusive: bool) -> None:
+    with OsLock(tmp_path / "pytest-winml-device-npu.lock") as foreign:
+        assert foreign.attempt(exclusive=exclusive)
+        assert not is_free(tmp_path, "npu")
+        assert is_free(tmp_path, "gpu")
+        assert is_free(tmp_path, "building")
+        foreign.release()
+        assert is_free(tmp_path, "npu")
+
+
 @pytest.mark.parametrize("kind", ["npu", "building"])
 def test_a_killed_holder_leaves_nothing_locked(start: Start, kind: str) -> None:
     holder = start(kind).until("held")
@@ -180,7 +203,7 @@ def test_one_killed_while_it_waits_to_time_lets_builds_in_again(start: Start) ->
 def test_processes_that_count_under_the_lock_lose_no_count(tmp_path: Path) -> None:
     (tmp_path / "total").write_text("0", encoding="ascii")
     counters = [
-        subprocess.Popen([sys.executable, "-c", COUNTER, str(tmp_path), device, "25"], env=environment())
+        subprocess.Popen([sys.executable, "-c", COUNTER, str(tmp_path), device, "25"])
         for device in ("npu", "npu", "gpu")
     ]
     assert [counter.wait(timeout=120) for counter in counters] == [0, 0, 0]
@@ -327,8 +350,9 @@ def test_lock_files_can_be_read_by_all_users_whatever_the_umask(tmp_path: Path) 
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}
 
 
-ANOTHER_USER = """
+ANOTHER_USER = f"""
 import os, sys
+sys.path[:] = {sys.path!r}
 from pathlib import Path
 from pytest_winml.execute.os_lock import OsLock
 os.setgid(65534)
@@ -348,7 +372,7 @@ def test_another_users_lock_excludes_as_well() -> None:
         folder.chmod(0o755)
         with DeviceLocks(folder).building():
             command = [sys.executable, "-c", ANOTHER_USER, str(folder / "pytest-winml-builds.lock")]
-            answer = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+            answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.stdout.split() == ["False", "True"], answer.stderr
 
 

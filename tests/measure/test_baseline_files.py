@@ -147,6 +147,7 @@ def test_the_layout_never_changes_what_is_said(value: Any) -> None:
         (b"", "not a baseline"),
         (b"<<<<<<< HEAD\n{}", "not a baseline"),
         (b"[" * 100_000, "not a baseline"),
+        (b'{"schema_version":1,"x":' + b"[" * 100_000, "not a baseline"),
         (b"{}", "not a baseline"),
         (b"\xff\xfe{}", "not a baseline"),
         (encode(BASELINE)[:-300], "not a baseline"),
