@@ -296,7 +296,7 @@ def test_a_link_to_something_endless_is_a_note(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_listed_is_trouble_and_not_a_missing_baseline(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"a file")
-    with pytest.raises(InfrastructureError, match="cannot be listed|which is a file"):
+    with pytest.raises(InfrastructureError, match=r"cannot be listed|which is a file"):
         BaselineStore(tmp_path / "store").lookup("main", CASE_ID, MACHINE)
 
 
