@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_winml.records.measurement import Measured
 
 OBJECTIVES: dict[str, Objective] = {"latency": "p50", "p90": "p90", "p99": "p99"}
+_ROUNDING = 1e-12
 _STATUS_OF: dict[str, Status] = {
     "REGRESSED": "failed",
     "IMPROVED": "passed",
@@ -51,7 +52,7 @@ def by_time(limit: Limit, measured: Measured) -> GateResult:
 
 
 def by_bytes(limit: Limit, found: int | None, before: int | None) -> GateResult:
-    """A limit in bytes, or the share by which the figure may grow."""
+    """A limit in bytes, or a share: growth by that much must not pass, as with a time."""
     if found is None:
         return _not_applied(limit, "this machine does not tell it")
     if limit.absolute is not None:
@@ -59,7 +60,7 @@ def by_bytes(limit: Limit, found: int | None, before: int | None) -> GateResult:
     if before is None:
         return _not_applied(limit, "NO_BASELINE")
     growth = found / before - 1 if before else float(found > 0)
-    status: Status = "failed" if growth > (limit.relative or 0.0) else "passed"
+    status: Status = "failed" if growth >= (limit.relative or 0.0) - _ROUNDING else "passed"
     sizes = f"{units.byte_size(found)} against {units.byte_size(before)} of the baseline"
     return GateResult(
         limit=limit, status=status, sentence=f"{limit.metric} {limit.text}: {units.signed_percent(growth)}, {sizes}"

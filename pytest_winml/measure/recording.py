@@ -41,11 +41,16 @@ class _Line(Record, frozen=True, kw_only=True):
     session: TimedSession
 
 
+def _any_seed() -> int:
+    return secrets.randbits(32)
+
+
 class Recordings:
     """The recordings of one process, in a folder of its own; `resume` goes on with those of dead processes."""
 
-    def __init__(self, root: Path, *, resume: bool) -> None:
+    def __init__(self, root: Path, *, resume: bool, new_seed: Callable[[], int] = _any_seed) -> None:
         self._root = root
+        self._new_seed = new_seed
         self._folder = root / f"{os.getpid()}-{secrets.token_hex(4)}"
         self._resume = resume
 
@@ -57,7 +62,7 @@ class Recordings:
     def recording(self, subject: str) -> Recording:
         name = f"{hashlib.sha256(subject.encode('utf-8', 'backslashreplace')).hexdigest()[:24]}.jsonl"
         earlier = [folder / name for folder in self._left_over()] if self._resume else []
-        return Recording(self._folder / name, subject, seed=secrets.randbits(32), earlier=earlier)
+        return Recording(self._folder / name, subject, seed=self._new_seed(), earlier=earlier)
 
     def discard(self) -> None:
         """When the run has ended properly: what it took over is in its own report now."""

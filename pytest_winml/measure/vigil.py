@@ -16,9 +16,9 @@ import msgspec
 from pytest_winml import units
 from pytest_winml.providers.power import read_power
 from pytest_winml.records.base import Record
-from pytest_winml.records.baseline import CANARY_ARM
 from pytest_winml.records.latency import Arm, Block, Samples
 from pytest_winml.records.machine_state import MachineState
+from pytest_winml.records.measurement import CANARY
 from pytest_winml.records.placement import Placement
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def drift(blocks: Sequence[Block]) -> Drift | None:
 
         end = mean over its blocks of m        error of end = sqrt(sum of (1.2533 s)^2 / n) / blocks
     """
-    canary = [block for block in blocks if block.arm == CANARY_ARM]
+    canary = [block for block in blocks if block.arm == CANARY]
     chosen, size = (canary, _CANARY_BLOCKS) if canary else (list(blocks), _QUAD)
     if len(chosen) < 2 * size:
         return None

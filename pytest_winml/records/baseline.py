@@ -14,10 +14,9 @@ from pytest_winml.records.case import CaseRef
 from pytest_winml.records.identity import MachineIdentity
 from pytest_winml.records.latency import Arm, Block, Samples
 from pytest_winml.records.machine_state import MachineState
+from pytest_winml.records.measurement import CANARY, TARGET
 
 BASELINE_SCHEMA = 1
-TARGET_ARM: Arm = "target"
-CANARY_ARM: Arm = "canary"
 
 
 class BaselineArtifact(Record, frozen=True, kw_only=True):
@@ -44,10 +43,10 @@ class BaselineSession(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for block in self.blocks:
-            if block.arm not in (TARGET_ARM, CANARY_ARM):
-                raise MeasurementError(f"a baseline's arms are {TARGET_ARM} and {CANARY_ARM}, not {block.arm!r}")
+            if block.arm not in (TARGET, CANARY):
+                raise MeasurementError(f"a baseline's arms are {TARGET} and {CANARY}, not {block.arm!r}")
             Samples(times_ns=block.times_ns)
-        if not self.times_ns(TARGET_ARM):
+        if not self.times_ns(TARGET):
             raise MeasurementError("a session without one time of its target is no baseline")
 
     def times_ns(self, arm: Arm) -> tuple[int, ...]:

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from pytest_winml.errors import InvalidSamples, MeasurementError
-from pytest_winml.records.baseline import CANARY_ARM, TARGET_ARM, BaselineSession
+from pytest_winml.records.baseline import BaselineSession
 from pytest_winml.records.latency import Block
+from pytest_winml.records.measurement import CANARY, TARGET
 from tests.records.samples import BASELINE, MACHINE
 
 
@@ -21,8 +22,8 @@ def block(arm: str, *times_ns: int) -> Block:
 
 def test_the_times_of_an_arm_are_those_of_its_blocks_in_order() -> None:
     session = BaselineSession(blocks=(block("target", 1, 2), block("canary", 9), block("target", 3)))
-    assert session.times_ns(TARGET_ARM) == (1, 2, 3)
-    assert session.times_ns(CANARY_ARM) == (9,)
+    assert session.times_ns(TARGET) == (1, 2, 3)
+    assert session.times_ns(CANARY) == (9,)
 
 
 @pytest.mark.parametrize("blocks", [(), (block("canary", 1),)])
