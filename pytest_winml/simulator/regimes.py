@@ -18,7 +18,7 @@ class Regime(Record, frozen=True, kw_only=True):
     spike_session_share: float = 0.08  # sessions that are slow altogether,
     spike_session_mean: float = 0.35  # by an exponentially distributed amount on top of a fifth
     host_modes: tuple[float, float] = (0.0, 0.0)  # share of the second mode, its height: big and little cores
-    day_sd: float = 0.12  # another day, driver state, room: what makes stored milliseconds stale
+    day_sd: float = 0.085  # another day, driver state, room: what makes stored milliseconds stale
     # A fresh process, felt by one arm alone.
     arm_sd: float = 0.01
     badly_placed: tuple[float, float] = (0.0, 0.0)  # share of arms that memory was unkind to, and by how much

@@ -38,7 +38,7 @@ class Sizes(Record, frozen=True, kw_only=True):
     first_quads: int = 8
     pilot_sessions: int = 1  # sessions with the first number of quads, before their scatter is trusted
     fewest_quads: int = 4
-    most_quads: int = 22
+    most_quads: int = 20
     longest_session_s: float = 300.0  # of timed blocks; beyond it a tail cannot be asked for
 
 

@@ -4,10 +4,12 @@ Milliseconds of another day are worth little: the machine was warmer, the driver
 session, y = log latency of the model less that of the canary, a frozen model in the same process that feels the
 machine as it does. With y of n0 stored and n1 new sessions,
 
-    effect = median(new) - median(stored),
+    effect = median over i, j of (new_j - stored_i),      W = sum of the ranks of the new ones among all,
 
 and p is the share of all ways to split the n0 + n1 values into groups of these sizes (all of them when there are few,
-else 1,999 drawn from the seed, and the one that happened) whose effect is at least as large.
+else 1,999 drawn from the seed, and the one that happened) whose W is at least as large. A difference of the two medians
+would not do for W: with the groups wholly apart, a split that exchanges a few values still has nearly the same medians,
+so that p stays large.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 from pytest_winml import units
 from pytest_winml.errors import InvalidSamples
 from pytest_winml.records.latency import Verdict, VerdictOutcome
+from pytest_winml.stats.location import Floats, median
 from pytest_winml.stats.planning import student_quantile
 
 if TYPE_CHECKING:
@@ -30,20 +33,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_winml.records.latency import Alternative
-    from pytest_winml.stats.location import Floats
 
 SPLITS = 2_000
 ALPHA = 0.05
 FEWEST_SESSIONS = 4  # on either side: of the 70 ways to split 4 and 4 the most extreme one is rarer than 5 %
 _POWER = 0.80
-_ROUNDING = 1e-12
-# The median of n normal values scatters by sqrt(pi / 2) of their mean's error.
-_MEDIAN_ERROR = math.sqrt(math.pi / 2)
+_ROUNDING = 1e-9
+# On normal values the median of differences scatters by sqrt(pi / 3) of the error of the means' difference.
+_SHIFT_ERROR = math.sqrt(math.pi / 3)
 
 
 def compare_stored(
-    stored: Sequence[float],
-    new: Sequence[float],
+    stored: Sequence[float] | Floats,
+    new: Sequence[float] | Floats,
     *,
     tolerance: float = 0.10,
     min_effect: float | None = None,
@@ -54,7 +56,7 @@ def compare_stored(
     baseline, candidate = _checked(stored, "stored"), _checked(new, "new")
     least = math.log1p(tolerance / 2 if min_effect is None else min_effect)
     limit = math.log1p(tolerance)
-    effect = float(np.median(candidate) - np.median(baseline))
+    effect = shift_between(baseline, candidate)
     sessions = candidate.size
     if min(baseline.size, candidate.size) < FEWEST_SESSIONS:
         few = f"{units.count(baseline.size, 'stored session')} and {sessions} new ones can carry no verdict."
@@ -103,22 +105,27 @@ def _not_faster(effect: float, least: float, p_value: float) -> bool:
     return effect > -least and p_value <= ALPHA
 
 
+def shift_between(lower: Floats, higher: Floats) -> float:
+    """Hodges and Lehmann's shift: the median of all differences."""
+    return median(np.subtract.outer(higher, lower).ravel())
+
+
 def split_p_value(lower: Floats, higher: Floats, seed: int = 0) -> float:
-    """How rarely chance alone puts the median of the second group so far above that of the first."""
-    values = np.concatenate((lower, higher))
-    observed = float(np.median(higher) - np.median(lower))
+    """How rarely chance alone ranks the second group so high among both."""
+    ranks = _ranks(np.concatenate((lower, higher)))
+    observed = float(ranks[lower.size :].sum())
     splits, complete = _splits(lower.size, higher.size, seed)
-    shuffled = values[splits]
-    effects = _medians(shuffled[:, lower.size :]) - _medians(shuffled[:, : lower.size])
-    as_large = int(np.count_nonzero(effects >= observed - _ROUNDING * max(1.0, abs(observed))))
+    sums = ranks[splits[:, lower.size :]].sum(axis=1)
+    as_large = int(np.count_nonzero(sums >= observed - _ROUNDING))
     return as_large / len(splits) if complete else (as_large + 1) / (len(splits) + 1)
 
 
-def _medians(rows: Floats) -> Floats:
-    ordered = np.sort(rows, axis=1)
-    upper = rows.shape[1] // 2
-    middles: Floats = ordered[:, upper] if rows.shape[1] % 2 else (ordered[:, upper - 1] + ordered[:, upper]) / 2
-    return middles
+def _ranks(values: Floats) -> Floats:
+    """1 for the smallest; equal values share the middle of their ranks."""
+    below = np.searchsorted(np.sort(values), values, side="left")
+    up_to = np.searchsorted(np.sort(values), values, side="right")
+    ranks: Floats = (below + up_to + 1) / 2
+    return ranks
 
 
 @lru_cache(maxsize=8)
@@ -148,19 +155,19 @@ def _interval(baseline: Floats, candidate: Floats, seed: int) -> tuple[float, fl
             low, high = (middle, high) if p <= ALPHA else (low, middle)
         return low
 
-    centre = float(np.median(candidate) - np.median(baseline))
+    centre = shift_between(baseline, candidate)
     return math.expm1(end(least, centre, upper=False)), math.expm1(end(most, centre, upper=True))
 
 
 def _detectable(baseline: Floats, candidate: Floats) -> float:
-    """As for paired sessions, with the error of a difference of two medians."""
+    """As for paired sessions, with the error of a shift between two groups."""
     freedom = baseline.size + candidate.size - 2
     squares = float(((baseline - baseline.mean()) ** 2).sum() + ((candidate - candidate.mean()) ** 2).sum())
-    error = _MEDIAN_ERROR * math.sqrt(squares / freedom * (1 / baseline.size + 1 / candidate.size))
+    error = _SHIFT_ERROR * math.sqrt(squares / freedom * (1 / baseline.size + 1 / candidate.size))
     return math.expm1((student_quantile(1 - ALPHA, freedom) + student_quantile(_POWER, freedom)) * error)
 
 
-def _checked(values: Sequence[float], which: str) -> Floats:
+def _checked(values: Sequence[float] | Floats, which: str) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
