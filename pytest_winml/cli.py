@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_winml import cache
+from pytest_winml import cache, selftest_command
 from pytest_winml.errors import WinmlError
 from pytest_winml.version import version
 
@@ -32,7 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     chosen = parser.parse_args(arguments)
     try:
-        return cache.run(chosen) if chosen.command == "cache" else _doctor(chosen)
+        match chosen.command:
+            case "cache":
+                return cache.run(chosen)
+            case "selftest":
+                return selftest_command.run(chosen)
+            case _:
+                return _doctor(chosen)
     except WinmlError as error:
         # The options of a run are this command's without their prefix.
         print(f"pytest-winml: {error}".replace("--winml-", "--"), file=sys.stderr)
@@ -69,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "--timeout", default="120", metavar="S", help="seconds one call into native code may take (120)"
     )
+    selftest_command.add_parser(commands)
     cache.add_parser(commands)
     return parser
 

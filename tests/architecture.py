@@ -27,11 +27,24 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"session"}),
     frozenset({"pipeline", "monitors", "measure", "debug"}),
     frozenset({"runner"}),
-    frozenset({"sweep", "onboarding", "review", "doctor"}),
+    frozenset({"sweep", "onboarding", "review", "doctor", "selftest"}),
     frozenset(
         # pytest and the command line, with the facade objects users hold
         {"plugin", "options", "marks", "fixtures", "hookspecs", "xdist", "cli", "__main__"}
-        | {"building", "cache", "collection", "facade", "keys", "latency", "outcomes", "reporter", "run", "settings"}
+        | {
+            "benchmark_bridge",
+            "building",
+            "cache",
+            "collection",
+            "compare",
+            "facade",
+            "keys",
+            "latency",
+            "outcomes",
+            "reporter",
+            "run",
+        }
+        | {"selftest_command", "settings"}
     ),
 )
 TOP = len(LAYERS) - 1
