@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pytest_winml.runner.case import CaseRunner
 
 RUN_PLUGIN = "winml-run"
+BENCHMARK_PLUGIN = "winml-benchmark"
 PROBLEMS: pytest.StashKey[list[str]] = pytest.StashKey()
 RUNNER: pytest.StashKey[CaseRunner] = pytest.StashKey()
 LATENCY: pytest.StashKey[WinmlLatency] = pytest.StashKey()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_latency, winml_session
-from pytest_winml.keys import PROBLEMS, RUN_PLUGIN
+from pytest_winml.keys import BENCHMARK_PLUGIN, PROBLEMS, RUN_PLUGIN
 from pytest_winml.options import add_options, any_given, build_only
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _MARKERS = (
     "gpu: put on winml items whose target is a GPU",
     "cpu: put on winml items whose target is the CPU",
 )
+# By its entry point, or by its module where plugins are named one by one.
+_PYTEST_BENCHMARK = ("benchmark", "pytest_benchmark.plugin")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +38,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     if any_given(config):
         _run(config)  # a mistyped option is a usage error even where no item uses it
+    if any(map(config.pluginmanager.hasplugin, _PYTEST_BENCHMARK)):
+        from pytest_winml import benchmark_bridge
+
+        config.pluginmanager.register(benchmark_bridge, BENCHMARK_PLUGIN)
     if _is_controller(config):
         from pytest_winml.xdist import Controller
 

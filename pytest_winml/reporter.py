@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pytest_winml.benchmark_bridge import xdist_lines
 from pytest_winml.providers.environment import read_environment
 from pytest_winml.records.build import BuildOutcome, BuildResults
 from pytest_winml.records.report import ItemFinished, RunFinished, RunStarted
@@ -97,7 +98,8 @@ class Reporter:
         terminal.ensure_newline()
         terminal.section("winml")
         if self._config.getoption("dist", "no") != "no":  # the controller has no items, so its header is empty
-            for line in emulation_lines(compose(read_journal(self._journal.path))):
+            composed = compose(read_journal(self._journal.path))
+            for line in (*emulation_lines(composed), *xdist_lines(self._config, composed)):
                 terminal.write_line(line)
         for line in self._summary_lines(self._journal, _width(terminal)):
             terminal.write_line(line)
