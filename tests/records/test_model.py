@@ -54,10 +54,11 @@ def test_a_name_that_cannot_stand_in_a_test_id_is_refused_with_what_can(name: st
 
 def test_a_name_may_be_long_and_no_longer() -> None:
     assert Model.build("m" * 100, make_nothing).name == "m" * 100
-    for made in (lambda: Model.build("m" * 300, make_nothing), lambda: Model.onnx(f"models/{'m' * 101}.onnx")):
-        with pytest.raises(UsageProblem, match=r"has (300|101) characters, and 100 are the most") as caught:
-            made()
-        assert caught.value.remedy == "give the model a shorter name=."
+    with pytest.raises(UsageProblem, match="has 300 characters, and 100 are the most") as caught:
+        Model.build("m" * 300, make_nothing)
+    assert caught.value.remedy == "give the model a shorter name=."
+    with pytest.raises(UsageProblem, match="has 101 characters, and 100 are the most"):
+        Model.onnx(f"models/{'m' * 101}.onnx")
     assert Model.onnx(f"models/{'m' * 101}.onnx", name="short").name == "short"
 
 
