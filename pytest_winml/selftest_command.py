@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import secrets
 import shutil
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _OK, _NOT_HELD, _INTERRUPTED = 0, 1, 2
 _ON_A_DEVICE, _SIMULATED = 5, 100
 _MOST_COMPARISONS = 10_000
+_MODEL = "digits-vit"
+_WHOLE = re.compile(r"[0-9]{1,10}")
 _EXAMPLES = """examples:
   pytest-winml selftest --target cpu
   pytest-winml selftest --target qnn:npu --model detector.onnx --comparisons 20
@@ -45,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     where.add_argument("--target", metavar="T", help="time on this target: cpu, qnn:npu, dml:gpu, ...")
     where.add_argument("--simulate", metavar="REGIME", help="a described machine instead: calm, thermal, dvfs, ...")
     selftest.add_argument(
-        "--model", metavar="NAME", help="an embedded model or an .onnx file to compare with itself (digits-vit)"
+        "--model", metavar="NAME", help=f"an embedded model or an .onnx file to compare with itself ({_MODEL})"
     )
     selftest.add_argument(
         "--comparisons",
@@ -94,7 +97,7 @@ def run(chosen: argparse.Namespace) -> int:
     )
     _show(chosen, found)
     if failure is not None:
-        print(f"pytest-winml: {failure}", file=sys.stderr)
+        print(f"pytest-winml: {failure}".replace("--winml-", "--"), file=sys.stderr)
         return _NOT_HELD
     if not found.consistent:
         return _NOT_HELD
@@ -126,7 +129,7 @@ def _bench(chosen: argparse.Namespace, protocol: Protocol, seed: int | None) -> 
         store=chosen.store,
     )
     with machine_bench(
-        chosen.model or "digits-vit",
+        _MODEL if chosen.model is None else chosen.model,
         as_target(chosen.target),
         protocol,
         ProviderSettings(ep_libraries=settings.ep_libraries, offline=settings.offline),
@@ -163,7 +166,7 @@ def _seed(chosen: argparse.Namespace) -> int | None:
 def _whole(option: str, text: str | None, default: int, *, least: int, most: int) -> int:
     if text is None:
         return default
-    if not text.isdecimal() or not text.isascii() or not least <= int(text) <= most:
+    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
         raise UsageProblem(f"{option} {text!r} is not a whole number from {least} to {most}")
     return int(text)
 

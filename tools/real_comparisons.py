@@ -3,6 +3,7 @@
     python tools/real_comparisons.py --out real.jsonl        # about an hour, on a machine as noisy as it is
 
 Every comparison is kept in the file as soon as it is made; the same command goes on where an earlier one ended.
+Builds and timings of other runs on the machine wait meanwhile; with `--beside-others` they do not, and are the noise.
 
 Exit status: 0 no comparison of the model with itself was called REGRESSED and at least 18 of 20 slowdowns were, 1
 otherwise, 2 interrupted.
@@ -15,12 +16,14 @@ import os
 import statistics
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pytest_winml.data.digits import EMBEDDED_MODELS
+from pytest_winml.execute.rwlock import DeviceLocks
 from pytest_winml.measure.protocols import PROTOCOLS
 from pytest_winml.records.base import Record
 from pytest_winml.records.selftest import Trial
@@ -83,20 +86,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--protocol", choices=[one.name for one in PROTOCOLS.values() if one.judges], default="standard"
     )
+    parser.add_argument("--beside-others", action="store_true", help="do not make others on this machine wait")
     given = parser.parse_args(arguments)
     results = Results(given.out, Heading(model=given.model, target=given.target, protocol=given.protocol))
     planned = 2 * given.comparisons
     for trial in results.trials:
         print(shown(trial, planned), flush=True)
     interrupted = False
-    with machine_bench(
-        given.model,
-        Target(given.target),
-        PROTOCOLS[given.protocol],
-        ProviderSettings(),
-        timeout_s=TIMEOUT_S,
-        on_progress=lambda _: None,
-    ) as bench:
+    with (
+        TemporaryDirectory(prefix="winml-locks-") as folder,
+        machine_bench(
+            given.model,
+            Target(given.target),
+            PROTOCOLS[given.protocol],
+            ProviderSettings(),
+            timeout_s=TIMEOUT_S,
+            locks=DeviceLocks(Path(folder)) if given.beside_others else None,
+            on_progress=lambda _: None,
+        ) as bench,
+    ):
         subject = bench.subject
         try:
             for trial in run_trials(bench, given.comparisons, done=results.trials):

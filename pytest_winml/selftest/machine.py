@@ -56,11 +56,15 @@ def machine_bench(
     *,
     timeout_s: float,
     store: Path | None = None,
+    locks: DeviceLocks | None = None,
     on_progress: Callable[[str], None],
 ) -> Iterator[MachineBench]:
-    """Built, placed and ready to be timed; what cannot be timed says so before anything is built."""
+    """Built, placed and ready to be timed; what cannot be timed says so before anything is built.
+
+    `locks` other than the machine's own let others build and time meanwhile.
+    """
     case = Case(model=_model(model), recipe=Recipe(), target=target)
-    locks = DeviceLocks()
+    turns = locks or DeviceLocks()
     with (
         tempfile.TemporaryDirectory(prefix="winml-", ignore_cleanup_errors=True) as name,
         WorkerPool(Path(name) / "workers") as pool,
@@ -76,7 +80,7 @@ def machine_bench(
             timeout_s=timeout_s,
             offline=providers.offline,
             on_stage=lambda model, stage: on_progress(f"building {model}: {stage}"),
-            beside_others=lambda: locks.building(lambda: on_progress("waiting: others time on this machine")),
+            beside_others=lambda: turns.building(lambda: on_progress("waiting: others time on this machine")),
         )
         runner = CaseRunner(case, machine, pipeline)
         _refuse_an_emulator(runner)
@@ -85,7 +89,7 @@ def machine_bench(
                 pool,
                 providers,
                 timeout_s=timeout_s,
-                exclusive=lambda device: locks.timing(
+                exclusive=lambda device: turns.timing(
                     device, lambda: on_progress(f"waiting for the {device}: others build or time")
                 ),
             ),
