@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_winml import cache, selftest_command
+from pytest_winml import cache, compare, selftest_command
 from pytest_winml.errors import WinmlError
 from pytest_winml.version import version
 
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         match chosen.command:
             case "cache":
                 return cache.run(chosen)
+            case "compare":
+                return compare.run(chosen)
             case "selftest":
                 return selftest_command.run(chosen)
             case _:
@@ -76,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "--timeout", default="120", metavar="S", help="seconds one call into native code may take (120)"
     )
     selftest_command.add_parser(commands)
+    compare.add_parser(commands)
     cache.add_parser(commands)
     return parser
 

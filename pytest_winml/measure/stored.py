@@ -40,15 +40,22 @@ def against_stored(baseline: Baseline, measured: Measured, question: Question) -
             route="stored",
             reasons=(f"its artifact is not in the store any more, and stored figures carry no {question.objective}.",),
         )
-    verdict = compare_stored(
-        [_relative(session.blocks) for session in baseline.sessions],
-        [_relative(blocks) for blocks in measured.sessions],
+    verdict = compare_sessions([session.blocks for session in baseline.sessions], measured.sessions, question)
+    why = _WHY.format(day=f"{baseline.created:%Y-%m-%d}")
+    return msgspec.structs.replace(verdict, reasons=(why, *verdict.reasons))
+
+
+def compare_sessions(
+    before: Sequence[Sequence[Block]], after: Sequence[Sequence[Block]], question: Question
+) -> Verdict:
+    """Sessions of two days, each the raw blocks of its target and of the one canary that both days had."""
+    return compare_stored(
+        [_relative(blocks) for blocks in before],
+        [_relative(blocks) for blocks in after],
         tolerance=question.tolerance,
         min_effect=question.min_effect,
         alternative=question.alternative,
     )
-    why = _WHY.format(day=f"{baseline.created:%Y-%m-%d}")
-    return msgspec.structs.replace(verdict, reasons=(why, *verdict.reasons))
 
 
 def _relative(blocks: Iterable[Block]) -> float:
