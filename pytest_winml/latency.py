@@ -120,10 +120,10 @@ class TimingDesk:
         self._on_progress = on_progress
         self._on_wait = on_wait
 
-    def latency(self, runner: CaseRunner, gate: Gate, *, rerun: str) -> WinmlLatency:
+    def latency(self, runner: CaseRunner, gate: Gate, *, name: str, rerun: str) -> WinmlLatency:
         from pytest_winml.providers.identity import read_identity
 
-        timer = CaseTimer(runner, self._stopwatch)
+        timer = CaseTimer(runner, self._stopwatch, name=name)
 
         def identity() -> MachineIdentity:
             return read_identity(runner.check_target(), self._machine.runtime())

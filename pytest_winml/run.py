@@ -163,7 +163,7 @@ class WinmlRun:
         if self.settings.timing.baseline:
             rerun += f" --winml-baseline {shlex.quote(self.settings.timing.baseline)}"
         gate = gate_of(item.iter_markers("winml_gate"))
-        latency = item.stash[LATENCY] = self._timing.latency(runner, gate, rerun=rerun)
+        latency = item.stash[LATENCY] = self._timing.latency(runner, gate, name=item.nodeid, rerun=rerun)
         return latency
 
     def end_timing(self, item: pytest.Item) -> None:

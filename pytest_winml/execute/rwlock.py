@@ -49,10 +49,13 @@ def default_folder() -> Path:
     On Linux that is a folder of the system with the sticky bit: files there are opened without following links and
     never written to, so the worst another user can do is to hold the lock. On Windows it is ProgramData, where each
     user may add files. Elsewhere it is the user's own, and two users can disturb each other. Containers have their own.
-    TMPDIR plays no part, for it differs from job to job.
+    TMPDIR plays no part, for it differs from job to job. PYTEST_WINML_LOCKS names another folder: one that containers
+    share, when they share a device.
     """
     import platformdirs
 
+    if chosen := os.environ.get("PYTEST_WINML_LOCKS"):
+        return Path(chosen)
     if os.name == "nt":
         return platformdirs.site_data_path("pytest-winml", appauthor=False) / "locks"
     shared = next((folder for folder in _SHARED_FOLDERS if _is_for_all(folder)), None)

@@ -21,13 +21,24 @@ _UNSUPPORTED = "too few"
 def timing_lines(items: Sequence[ItemFinished], width: int) -> list[str]:
     rows = [(item.case.id, *_figures(item.measured)) for item in items if item.measured]
     lines = ["", *table_lines(_HEADER, rows, width)] if rows else []
-    for item in items:
-        for comparison in item.comparisons:
-            lines += wrap(f"{item.case.id}: {comparison_text(comparison)}", width)
+    compared = [(item, comparison) for item in items for comparison in item.comparisons]
+    for (item, comparison), q_value in zip(compared, _q_values([one for _, one in compared]), strict=True):
+        lines += wrap(f"{item.case.id}: {comparison_text(comparison)}{q_value}", width)
     for item in items:
         for note in item.measured.notes if item.measured else ():
             lines += wrap(f"{item.case.id}: {note}", width)
     return lines + _gates(items, width)
+
+
+def _q_values(comparisons: Sequence[Comparison]) -> list[str]:
+    """For verdicts that are read together: the share of false ones among all that look at least as certain."""
+    known = {place: one.verdict.p_value for place, one in enumerate(comparisons) if one.verdict.p_value is not None}
+    if len(known) < 2:  # noqa: PLR2004 - one comparison is no family
+        return [""] * len(comparisons)
+    from pytest_winml.stats.families import q_values
+
+    shown = dict(zip(known, q_values(list(known.values())), strict=True))
+    return [f", q {shown[place]:.2g}" if place in shown else "" for place in range(len(comparisons))]
 
 
 def _figures(measured: Measured) -> tuple[str, ...]:

@@ -49,9 +49,10 @@ class Stopwatch:
 
 
 class CaseTimer:
-    """What was timed is remembered for the report: `measured`, `comparisons`."""
+    """What was timed is remembered for the report: `measured`, `comparisons`. `name` tells tests of one case apart."""
 
-    def __init__(self, runner: CaseRunner, stopwatch: Stopwatch) -> None:
+    def __init__(self, runner: CaseRunner, stopwatch: Stopwatch, *, name: str) -> None:
+        self._name = name
         self._runner = runner
         self._stopwatch = stopwatch
         self.measured: Measured | None = None
@@ -136,7 +137,7 @@ class CaseTimer:
 
     def _sessions(self, purpose: str, *subjects: Subject) -> Sessions:
         keys = "+".join(subject.key for subject in subjects)
-        what = f"{self.case.id} {purpose} {keys} {self.protocol.name}"
+        what = f"{self._name} {self.case.id} {purpose} {keys} {self.protocol.name}"
         recording = self._stopwatch.recordings.recording(what)
 
         def progress(session: str) -> None:

@@ -249,3 +249,59 @@ def test_a(winml_latency):
     measured = only_item(report)["measured"]
     assert {block["arm"] for block in measured["sessions"][0]} == {"target", "canary"}
     assert measured["memory"]["artifact_bytes"] > 1000
+
+
+def test_a_red_among_several_is_confirmed_by_fresh_sessions(
+    timed: Suite, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester = timed(TIMED + TIMED[TIMED.index("@pytest.mark.winml(") :].replace("test_a", "test_b"))
+    pytester.runpytest("--winml-save=main").assert_outcomes(passed=2)
+    monkeypatch.setenv("CHANGED", "1")
+    monkeypatch.setenv("SLOWDOWN", "0.2")
+    pytester.runpytest("--winml-baseline=main").assert_outcomes(failed=2)
+    for item in report()["items"]:
+        first, second = item["comparisons"]
+        assert first["verdict"]["seed"] != second["verdict"]["seed"]
+        assert "a second test with fresh sessions agrees" in item["gates"][0]["sentence"]
+
+
+KILLED = (
+    SIMULATED
+    + """
+import signal
+
+def run(self, order, sessions=[]):
+    sessions.append(order)
+    if os.environ.get("DIE_AT") == str(len(sessions)):
+        os.kill(os.getpid(), signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+    with open("timed.txt", "a") as file:
+        file.write("one\\\\n")
+    return SimulatedTimedDevice.run(self, order)
+
+OnTheSimulator.run = run
+"""
+)
+
+
+def test_a_run_that_is_killed_while_timing_goes_on_at_the_next_session(
+    timed: Suite, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester = timed(COMPARED + COMPARED.replace("test_a", "test_b"))
+    pytester.makeconftest(KILLED)
+    monkeypatch.setenv("SLOWDOWN", "0.2")
+    whole = pytester.runpytest_subprocess()
+    whole.assert_outcomes(passed=2)
+    count = (pytester.path / "timed.txt").read_text().count("one")
+    assert not (pytester.path / "reports" / "sessions").exists()
+
+    monkeypatch.setenv("DIE_AT", str(count - 2))
+    assert pytester.runpytest_subprocess().ret != 0
+    monkeypatch.delenv("DIE_AT")
+    told = pytester.runpytest_subprocess("--collect-only", "-q")
+    assert told.ret == 0
+    (pytester.path / "timed.txt").unlink()
+    pytester.runpytest_subprocess("--winml-resume").assert_outcomes(passed=2)
+    assert (pytester.path / "timed.txt").read_text().count("one") == 3
+    reasons = [item["comparisons"][0]["verdict"]["reasons"] for item in report()["items"]]
+    assert all(any("of an interrupted run were taken over" in reason for reason in one) for one in reasons)
+    assert not (pytester.path / "reports" / "sessions").exists()
