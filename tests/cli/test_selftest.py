@@ -12,9 +12,9 @@ import pytest
 from pytest_winml.cli import main
 from pytest_winml.errors import WorkerCrashed
 from pytest_winml.execute.rwlock import DeviceLocks
-from pytest_winml.measure import sessions
+from pytest_winml.measure import protocols, sessions
 from pytest_winml.measure.comparing import Question
-from pytest_winml.measure.protocols import PROTOCOLS
+from pytest_winml.measure.protocols import PROTOCOLS, DeviceHabits
 from pytest_winml.records.latency import Verdict
 from pytest_winml.records.selftest import SelfTest
 from pytest_winml.records.target import Target
@@ -182,6 +182,7 @@ def test_what_an_earlier_run_has_done_is_not_repeated() -> None:
 def test_the_machine_at_hand_is_timed_as_gates_time_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One session can carry no verdict, but everything that a comparison needs has then run once."""
     monkeypatch.setattr(sessions, "MOST_REPEATED", 0)
+    monkeypatch.setitem(protocols._BY_DEVICE, "cpu", DeviceHabits(warm_up_s=0.01, longest_warm_up_s=0.05))
     heard: list[str] = []
     protocol = msgspec.structs.replace(PROTOCOLS["standard"], most_sessions=1)
     with machine_bench(
