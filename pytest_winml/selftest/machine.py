@@ -98,7 +98,7 @@ def machine_bench(
             recordings=Recordings(folder / "sessions", resume=False),
             on_progress=on_progress,
         )
-        timer = CaseTimer(runner, stopwatch)
+        timer = CaseTimer(runner, stopwatch, name="selftest")
         timer.subject  # noqa: B018 - builds and places it, so that the first comparison does not wait for that
         timer.canary  # noqa: B018
         yield MachineBench(runner, timer)
