@@ -73,6 +73,18 @@ def test_a_plan_alternates_the_arms_in_balanced_quads() -> None:
     assert sorted(quads) == ["ABBA"] * 4 + ["BAAB"] * 4
 
 
+def test_the_order_of_the_quads_is_drawn_by_lot() -> None:
+    assert len({PairedTest(seed=seed).next_session().blocks for seed in range(40)}) > 20
+
+
+def test_the_first_two_runs_of_a_block_do_not_count() -> None:
+    test = PairedTest(seed=1, latency_hint_ns=20e6)
+    plan = test.next_session()
+    slow_start = {"A": [20e6, 20e6], "B": [90e6, 60e6]}
+    test.add([(arm, slow_start[arm] + [20e6] * (iterations - 2)) for arm, iterations in plan.blocks])
+    assert test.differences == (0.0,)
+
+
 def test_either_arm_is_created_first_in_half_of_the_sessions() -> None:
     first = [PairedTest(seed=seed).next_session().create[0] for seed in range(200)]
     assert 70 < first.count("A") < 130

@@ -33,12 +33,14 @@ def test_it_decides_as_counting_all_sign_vectors_one_by_one_does(differences: li
     assert found == oracle.rejected_at(differences, SMALL.at, SMALL.alpha, shift)
 
 
-def test_the_oracle_agrees_where_much_is_rejected() -> None:
-    """Random draws reject too rarely to say much; these lean to one side."""
-    draws = np.random.default_rng(3).normal(0.6, 1.0, (40, 8))
+@pytest.mark.parametrize("shape", ["normal", "cauchy"])
+def test_the_oracle_agrees_where_much_is_rejected(shape: str) -> None:
+    """Random draws reject too rarely to say much; these lean to one side, and the wild ones meet the cap."""
+    lot = np.random.default_rng(3)
+    draws = lot.normal(0.6, 1.0, (40, 8)) if shape == "normal" else 1.0 + lot.standard_cauchy((40, 8))
     ours = [walk(row, SMALL).rejected_at for row in draws]
     assert ours == [oracle.rejected_at(row.tolist(), SMALL.at, SMALL.alpha) for row in draws]
-    assert {None, 5, 6, 8} == set(ours)
+    assert {None, 5, 8} <= set(ours)
 
 
 def test_all_sums_are_those_of_all_sign_vectors_first_session_first() -> None:
