@@ -60,8 +60,8 @@ def _row(found: SelfTest, *, injected: bool) -> list[tuple[str, ...]]:
 def _promise(rate: Rate) -> str:
     """Of REGRESSED."""
     if rate.promised_least:
-        return f"at least {units.percent(rate.promised_least)}"
-    return f"at most {units.percent(rate.promised_most)}"
+        return f">= {units.percent(rate.promised_least)}"
+    return f"<= {units.percent(rate.promised_most)}"
 
 
 def _about_false_alarms(rate: Rate) -> str:

@@ -44,10 +44,10 @@ def test_a_comparison_that_found_nothing_out_is_a_line_too() -> None:
 
 def test_few_comparisons_are_said_to_prove_little() -> None:
     assert selftest_lines(found("EEEEE", "RRRRI"), 100) == [
-        "comparisons   REGRESSED  EQUIVALENT  INCONCLUSIVE  IMPROVED  promised         sessions  device time",
-        "------------  ---------  ----------  ------------  --------  ---------------  --------  -----------",
-        "5 A/A         0          5           0             0         at most 5.0 %    30        2 min 36 s",
-        "5 at +10.0 %  4          0           1             0         at least 80.0 %  30        2 min 36 s",
+        "comparisons   REGRESSED  EQUIVALENT  INCONCLUSIVE  IMPROVED  promised   sessions  device time",
+        "------------  ---------  ----------  ------------  --------  ---------  --------  -----------",
+        "5 A/A         0          5           0             0         <= 5.0 %   30        2 min 36 s",
+        "5 at +10.0 %  4          0           1             0         >= 80.0 %  30        2 min 36 s",
         "",
         "0 of 5 A/A comparisons raised an alarm: the false-alarm rate is below 45.1 % with 95 % confidence.",
         "4 of 5 injected slowdowns were found: the power is above 34.3 % with 95 % confidence.",
@@ -75,7 +75,7 @@ def test_what_is_excluded_is_said_with_the_bound_that_excludes_it() -> None:
 
 def test_an_interrupted_test_says_what_there_is() -> None:
     assert selftest_lines(found("E", "", interrupted=True), 100)[2:] == [
-        "1 A/A        0          1           0             0         at most 5.0 %  6         31 s",
+        "1 A/A        0          1           0             0         <= 5.0 %  6         31 s",
         "",
         "Interrupted after 1 of 10 comparisons.",
         "",
