@@ -25,7 +25,11 @@ import pytest_winml.measure.device as device
 from pytest_winml.measure.simulated import SimulatedTimedDevice
 from pytest_winml.simulator import SimulatedDevice
 
+real = device.WorkerDevice
 device.WorkerDevice = lambda *_, **__: SimulatedTimedDevice(SimulatedDevice("calm", seed=3, slowdown=-0.2))
+
+def pytest_unconfigure():  # a run inside the process of the tests shares its modules
+    device.WorkerDevice = real
 """
 TIMED = """
 @pytest.mark.winml(model=CNN, target="cpu")

@@ -32,7 +32,11 @@ class OnTheSimulator(SimulatedTimedDevice):
         simulated = SimulatedDevice("calm", seed=3, slowdown=slowdown, slowdowns={"target": slowdown})
         super().__init__(simulated)
 
+real = device.WorkerDevice
 device.WorkerDevice = OnTheSimulator
+
+def pytest_unconfigure():  # a run inside the process of the tests shares its modules
+    device.WorkerDevice = real
 """
 TIMED = """
 import os
