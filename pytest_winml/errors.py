@@ -13,6 +13,8 @@ WinmlError
 ├── MeasurementError        something could not be timed, or not judged
 │   ├── InvalidSamples      times that no clock gives: none at all, zero, negative, not a number
 │   └── GateFailed          the measurement stands, and is worse than the gate allows
+├── MonitorError            a monitor could not be attached, or did not come to a result
+│   └── TraceFailed         the trace was asked for and has nothing to show; its status says why
 ├── WorkerError             the process that holds native code did not answer properly
 │   ├── WorkerCrashed       it died; the exit status is decoded
 │   ├── WorkerTimedOut      it did not answer in time and was killed with its children
@@ -98,6 +100,14 @@ class InvalidSamples(MeasurementError):
 
 
 class GateFailed(MeasurementError):
+    pass
+
+
+class MonitorError(WinmlError):
+    pass
+
+
+class TraceFailed(MonitorError):
     pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from pytest_winml import units
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_winml.session.timing_messages import TimedSession
 
 _SETUP_S = 3.0  # starting a process, opening and warming two arms
+_FIGURE = re.compile(r"[+-]?[0-9.]+ %")
 MOST_REPEATED = 4  # sessions of one measurement
 BUDGET_OVER = "the time budget ran out before the noise allowed more."
 
@@ -35,7 +37,7 @@ class Sessions:
         self._recording = recording
         self._allowance = allowance
         self._on_progress = on_progress
-        self._reasons: dict[str, None] = {}
+        self._reasons: dict[str, str] = {}  # the last of each kind, by what is the same in all of them
         self._repeated = 0
         self._taken_disturbed = 0
 
@@ -57,7 +59,7 @@ class Sessions:
             said.append(f"{resumed} taken over.")
         if self._repeated:
             repeated = units.count(self._repeated, "session was", "sessions were")
-            said.append(f"{repeated} disturbed and repeated: {'; '.join(self._reasons)}.")
+            said.append(f"{repeated} disturbed and repeated: {'; '.join(self._reasons.values())}.")
         if self._taken_disturbed:
             taken = units.count(self._taken_disturbed, "disturbed session was", "disturbed sessions were")
             said.append(f"the machine is not quiet: {taken} taken as they were. Let nothing else run on it.")
@@ -91,7 +93,7 @@ class Sessions:
                 session, reasons = self._device.run(order)
             if not reasons:
                 return session
-            self._reasons.update(dict.fromkeys(reasons))
+            self._reasons.update({_FIGURE.sub("", reason): reason for reason in reasons})
             if self._repeated >= MOST_REPEATED:
                 self._taken_disturbed += 1
                 return session

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_winml.errors import NotOnTarget, SessionError, WinmlError, WorkerError
+from pytest_winml.execute.worker import Worker
 from pytest_winml.providers.binding import resolution_order
 from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.records.machine import Availability, Runtime
@@ -16,17 +18,16 @@ from pytest_winml.session.messages import (
     SessionRequest,
     TargetRequest,
 )
+from pytest_winml.session.monitoring import NO_MONITOR, MonitorOptions
 from pytest_winml.session.tensors import from_message, to_message
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
-    from pathlib import Path
     from types import TracebackType
 
     from numpy.typing import NDArray
 
     from pytest_winml.execute.pool import WorkerPool
-    from pytest_winml.execute.worker import Worker
     from pytest_winml.records.placement import Placement
     from pytest_winml.records.target import Target
     from pytest_winml.session.messages import ProviderSettings
@@ -88,12 +89,23 @@ class Machine:
         except WinmlError as error:
             return _not_usable(target, "broken", error.message, error.remedy or "run `pytest-winml doctor`.")
 
-    def open(self, target: Target, model_path: Path) -> OpenSession:
-        """A session on a resolved target. It may hold no node of the graph: `placement.on_target` tells."""
-        worker = self._worker_for(target)
-        request = OpenRequest(target=target, settings=self._settings, model_path=str(model_path))
-        opened = worker.call("open", request, OpenedSession, timeout_s=self._startup_limit_s)
-        return OpenSession(worker, opened, timeout_s=self._timeout_s)
+    def open(self, target: Target, model_path: Path, monitor: MonitorOptions = NO_MONITOR) -> OpenSession:
+        """A session on a resolved target. It may hold no node of the graph: `placement.on_target` tells.
+
+        A monitor that names a working directory gets a worker of its own, which ends with the session.
+        """
+        own = None
+        if monitor.working_directory is not None:
+            own = Worker(SERVICE, directory=Path(monitor.working_directory))
+        worker = own or self._worker_for(target)
+        request = OpenRequest(target=target, settings=self._settings, model_path=str(model_path), monitor=monitor)
+        try:
+            opened = worker.call("open", request, OpenedSession, timeout_s=self._startup_limit_s)
+        except BaseException:
+            if own is not None:
+                own.close()
+            raise
+        return OpenSession(worker, opened, timeout_s=self._timeout_s, watched=monitor.watched, own_worker=own)
 
     def _worker_for(self, target: Target) -> Worker:
         return self._worker(worker_key(target, self._settings))
@@ -105,7 +117,17 @@ class Machine:
 class OpenSession:
     """An open session in a worker. `run` takes and gives arrays by name."""
 
-    def __init__(self, worker: Worker, opened: OpenedSession, *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        opened: OpenedSession,
+        *,
+        timeout_s: float,
+        watched: tuple[str, ...] = (),
+        own_worker: Worker | None = None,
+    ) -> None:
+        self._watched = watched
+        self._own_worker = own_worker
         self._worker = worker
         self._opened = opened
         self._timeout_s = timeout_s
@@ -125,13 +147,28 @@ class OpenSession:
         """What native code printed while the session opened."""
         return self._opened.log
 
+    @property
+    def opened(self) -> OpenedSession:
+        return self._opened
+
+    @property
+    def worker_pid(self) -> int:
+        return self._worker.pid
+
+    def end_profiling(self) -> str:
+        """The path of ORT's own profile, complete."""
+        request = SessionRequest(session_id=self._opened.session_id)
+        return self._worker.call("end_profiling", request, str, timeout_s=self._timeout_s)
+
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return outputs_of(self.observed_run(feeds))
+
+    def observed_run(self, feeds: Mapping[str, NDArray[Any]]) -> RunAnswer:
         if self._closed:
             raise SessionError("the session is closed")
         tensors = {name: to_message(name, array) for name, array in feeds.items()}
-        request = RunRequest(session_id=self._opened.session_id, feeds=tensors)
-        answer = self._worker.call("run", request, RunAnswer, timeout_s=self._timeout_s)
-        return {name: from_message(tensor) for name, tensor in answer.outputs.items()}
+        request = RunRequest(session_id=self._opened.session_id, feeds=tensors, watched=self._watched)
+        return self._worker.call("run", request, RunAnswer, timeout_s=self._timeout_s)
 
     def require_target(self) -> Self:
         """Raises `NotOnTarget` when the EP took nothing: whatever such a session computes, it is the CPU's."""
@@ -144,10 +181,13 @@ class OpenSession:
         if self._closed:
             return
         self._closed = True
-        if not self._worker.alive:
-            return
-        request = SessionRequest(session_id=self._opened.session_id)
-        self._worker.call("release", request, type(None), timeout_s=self._timeout_s)
+        try:
+            if self._worker.alive:
+                request = SessionRequest(session_id=self._opened.session_id)
+                self._worker.call("release", request, type(None), timeout_s=self._timeout_s)
+        finally:
+            if self._own_worker is not None:
+                self._own_worker.close()
 
     def __enter__(self) -> Self:
         return self
@@ -160,6 +200,10 @@ class OpenSession:
         except WinmlError:
             if error is None:
                 raise
+
+
+def outputs_of(answer: RunAnswer) -> dict[str, NDArray[Any]]:
+    return {name: from_message(tensor) for name, tensor in answer.outputs.items()}
 
 
 def not_on_target(placement: Placement) -> NotOnTarget:

@@ -8,6 +8,7 @@ from pytest_winml.providers.binding import Emulate
 from pytest_winml.records.base import Record
 from pytest_winml.records.placement import Placement
 from pytest_winml.records.target import Target
+from pytest_winml.session.monitoring import MonitorOptions, Span
 
 
 class ProviderSettings(Record, frozen=True, kw_only=True):
@@ -28,6 +29,7 @@ class OpenRequest(Record, frozen=True, kw_only=True):
     target: Target
     settings: ProviderSettings
     model_path: str
+    monitor: MonitorOptions = MonitorOptions()
 
 
 class OpenedSession(Record, frozen=True, kw_only=True):
@@ -37,6 +39,7 @@ class OpenedSession(Record, frozen=True, kw_only=True):
     placement: Placement
     options: dict[str, str]
     log: str
+    watched: dict[str, Span] = msgspec.field(default_factory=dict)
 
 
 class TensorData(Record, frozen=True, kw_only=True):
@@ -46,12 +49,17 @@ class TensorData(Record, frozen=True, kw_only=True):
 
 
 class RunRequest(Record, frozen=True, kw_only=True):
+    """`watched` are files whose growth is of interest."""
+
     session_id: int
     feeds: dict[str, TensorData]
+    watched: tuple[str, ...] = ()
 
 
 class RunAnswer(Record, frozen=True, kw_only=True):
     outputs: dict[str, TensorData]
+    elapsed_us: float
+    spans: dict[str, Span] = msgspec.field(default_factory=dict)
 
 
 class SessionRequest(Record, frozen=True, kw_only=True):

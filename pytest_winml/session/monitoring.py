@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from pytest_winml.errors import MonitorError
 from pytest_winml.records.base import Record
 from pytest_winml.records.placement import Placement
 
@@ -28,6 +29,32 @@ class MonitorOptions(Record, frozen=True, kw_only=True):
     profile_prefix: str | None = None
     watched: tuple[str, ...] = ()
     working_directory: str | None = None
+
+
+NO_MONITOR = MonitorOptions()
+
+# All that a monitor may say to an EP. What decides where or how a graph runs is not among them.
+_PROFILING_KEYS: dict[str, frozenset[str]] = {
+    "QNNExecutionProvider": frozenset({"profiling_level", "profiling_file_path"}),
+    "OpenVINOExecutionProvider": frozenset(),
+    "VitisAIExecutionProvider": frozenset(),
+}
+_PROFILING_ENTRIES: frozenset[str] = frozenset()
+
+
+def check_monitor_options(monitor: Monitor, options: MonitorOptions, provider: str) -> None:
+    """Raises `MonitorError` for a monitor of another EP, or one that says more to the EP than to profile."""
+    if monitor.ep not in (None, provider):
+        raise MonitorError(
+            f"{type(monitor).__name__} is for {monitor.ep}, and the session is on {provider}",
+            remedy="take the fixture winml_monitor, which is the one for the case's EP.",
+        )
+    strange = set(options.provider_options) - _PROFILING_KEYS.get(provider, frozenset())
+    strange |= set(options.session_entries) - _PROFILING_ENTRIES
+    if strange:
+        raise MonitorError(
+            f"{type(monitor).__name__} wants to set {min(strange)}, which is no profiling option of {provider}"
+        )
 
 
 class Span(Record, frozen=True, kw_only=True):

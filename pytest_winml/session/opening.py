@@ -13,6 +13,7 @@ from pytest_winml.errors import ModelError, SessionError, TargetAbsent, TargetBr
 from pytest_winml.graph.reading import boundary_names, load_structure
 from pytest_winml.records.base import Record
 from pytest_winml.records.placement import Placement
+from pytest_winml.session.monitoring import NO_MONITOR, MonitorOptions
 from pytest_winml.session.placement import place, read_assignment
 from pytest_winml.session.qnn_op_trace import FILE_NAME, Reasons
 
@@ -42,16 +43,17 @@ def open_session(
     trace_folder: Path,
     read_log: Callable[[], str],
     around_creation: AbstractContextManager[object] | None = None,
+    monitor: MonitorOptions = NO_MONITOR,
 ) -> Opened:
     """`device` is ORT's own object, or None for a classic build that knows its EP by name only.
 
     `around_creation` is entered for the creation alone, without the reading of the model that placement needs.
     """
     structure = load_structure(model_path)
-    options = {**binding.options, **_placement_proof(binding, trace_folder)}
+    options = {**binding.options, **_placement_proof(binding, trace_folder), **monitor.provider_options}
     try:
         with around_creation or nullcontext():
-            session = _create(ort, binding, device, model_path, options)
+            session = _create(ort, binding, device, model_path, options, monitor=monitor)
     except Exception as error:
         raise _refusal(binding, model_path, error, read_log()) from error
     if binding.provider not in session.get_providers():
@@ -76,8 +78,21 @@ def _placement_proof(binding: Binding, trace_folder: Path) -> dict[str, str]:
     return {"enable_framework_op_trace": "1", "framework_op_trace_dir": str(trace_folder)}
 
 
-def _create(ort: Any, binding: Binding, device: Any | None, model_path: Path, options: dict[str, str]) -> Any:
+def _create(
+    ort: Any,
+    binding: Binding,
+    device: Any | None,
+    model_path: Path,
+    options: dict[str, str],
+    *,
+    monitor: MonitorOptions,
+) -> Any:
     session_options = ort.SessionOptions()
+    if monitor.profile_prefix is not None:
+        session_options.enable_profiling = True
+        session_options.profile_file_prefix = monitor.profile_prefix
+    for key, value in monitor.session_entries.items():
+        session_options.add_session_config_entry(key, value)
     session_options.log_severity_level = _ERRORS_ONLY
     session_options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if device is not None:

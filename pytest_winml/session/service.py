@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from pytest_winml.session.messages import (
     SessionRequest,
     TargetRequest,
 )
+from pytest_winml.session.monitoring import Span
 from pytest_winml.session.opening import open_session
 from pytest_winml.session.process import ProcessProviders, import_ort
 from pytest_winml.session.tensors import from_message, to_message
@@ -76,6 +78,7 @@ class SessionService:
             model_path=Path(request.model_path),
             trace_folder=self._trace_folder(number),
             read_log=lambda: read_slice(self._log_path, start),
+            monitor=request.monitor,
         )
         self._sessions[number] = opened.session
         return OpenedSession(
@@ -83,19 +86,32 @@ class SessionService:
             placement=opened.placement,
             options=opened.options,
             log=read_slice(self._log_path, start),
+            watched={file: Span(start=0, end=_length(file)) for file in request.monitor.watched},
         )
 
     def run(self, request: RunRequest) -> RunAnswer:
         session = self._session(request.session_id)
         feeds = {name: from_message(tensor) for name, tensor in request.feeds.items()}
         start = current_offset(self._log_path)
+        before = {file: _length(file) for file in request.watched}
+        began_ns = time.perf_counter_ns()
         try:
             values = session.run(None, feeds)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             raise RunFailed(f"the inference failed: {text}", log_tail=read_slice(self._log_path, start)) from error
+        elapsed_us = (time.perf_counter_ns() - began_ns) / 1000
         names = [output.name for output in session.get_outputs()]
-        return RunAnswer(outputs={name: to_message(name, value) for name, value in zip(names, values, strict=True)})
+        return RunAnswer(
+            outputs={name: to_message(name, value) for name, value in zip(names, values, strict=True)},
+            elapsed_us=elapsed_us,
+            spans={file: Span(start=length, end=_length(file)) for file, length in before.items()},
+        )
+
+    def end_profiling(self, request: SessionRequest) -> str:
+        """ORT's profile of the session, written out: where it is."""
+        path: str = self._session(request.session_id).end_profiling()
+        return str(Path(path).absolute())
 
     def release(self, request: SessionRequest) -> None:
         self._sessions.pop(request.session_id, None)
@@ -129,6 +145,13 @@ class SessionService:
         folder = self._directory / f"session-{number}"
         folder.mkdir()
         return folder
+
+
+def _length(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0
 
 
 def _unavailable(target: Target, mode: str, error: WinmlError) -> Availability:
