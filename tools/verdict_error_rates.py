@@ -1,6 +1,6 @@
 """How often verdicts are wrong, and what they cost, on the simulated device: ours and by the rules of other tools.
 
-    python tools/verdict_error_rates.py                          # 2,000 comparisons of each kind, half an hour
+    python tools/verdict_error_rates.py                          # 2,000 comparisons of each kind, a quarter of an hour
     python tools/verdict_error_rates.py --trials 60 --kinds slower both stored
 
 Seven regimes of noise, a 5 ms model, 3 s to create and warm an arm. "At 0 %" both arms are alike, "at +10 %" the

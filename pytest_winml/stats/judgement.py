@@ -138,25 +138,25 @@ def _reasons(
 ) -> tuple[str, ...]:
     limit = units.percent(question.tolerance)
     change = _change(effect)
+    certain = None if not ends else "slower" if ends[0] > 0 else "faster" if ends[1] < 0 else None
     if outcome == "REGRESSED":
         return (f"the candidate is slower for certain: {change} after {units.count(sessions, 'session')}.",)
     if outcome == "IMPROVED":
         return (f"the candidate is faster for certain: {change} after {units.count(sessions, 'session')}.",)
     if outcome == "EQUIVALENT":
-        said = [f"a slowdown of {limit} is excluded, the effect is {change}."]
+        said = [f"a slowdown of {limit} is excluded: {change}."]
         if question.alternative == "both":
-            said = [f"a change of {limit} is excluded either way, the effect is {change}."]
-        if ends and (ends[0] > 0 or ends[1] < 0):
-            direction = "slower" if ends[0] > 0 else "faster"
-            said.append(f"it is {direction} for certain, by too little to matter ({change}).")
+            said = [f"a change of {limit} is excluded either way: {change}."]
+        if certain:
+            said.append(f"it is {certain} for certain, by too little to matter ({change}).")
         return tuple(said)
     if sessions < FEWEST_SESSIONS:
         return (
             f"{units.count(sessions, 'session')} can carry no verdict, {FEWEST_SESSIONS} at least can: a screen only.",
         )
     least = units.percent(question.min_effect)
-    if ends and ends[0] > 0:
-        return (f"it is slower for certain, but neither is {limit} excluded nor the effect {least} ({change}).",)
+    if certain:
+        return (f"it is {certain} for certain, but neither is {limit} excluded nor the effect {least} ({change}).",)
     return (f"the noise allows neither a change to be certain nor {limit} to be excluded ({change}).",)
 
 
