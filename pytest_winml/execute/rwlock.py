@@ -8,6 +8,8 @@ Three kinds of lock files, each held shared or exclusive:
 
 A builder has to pass the gate, and cannot while anybody who wants to time stands in it: so timing waits for the stages
 that run and for no other, however many are queued. Several may stand in the gate and then take turns at `builds`.
+Between two of its sessions whoever times leaves the gate, and looks whether builders hold the `queue`: if so it gives
+them the time to notice.
 
 Timings take turns also when their devices differ. The NPU, GPU and CPU of a machine share its memory, its power budget
 and the host thread that feeds them, so two timings at once would each measure the other. The device's own lock is what
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
 
 _GATE = "gate"
 _BUILDS = "builds"
+_QUEUE = "queue"
 _DEVICE = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 _FIRST_PAUSE_S = 0.005
 # Whoever waits while another times wakes up ten times a second and does next to nothing.
 _LONGEST_PAUSE_S = 0.1
+_COURTESY_S = 3 * _LONGEST_PAUSE_S
 # Where every user of a Linux machine may put a file that no other user can take away.
 _SHARED_FOLDERS = (Path("/run/lock"), Path("/dev/shm"))  # noqa: S108 - opened without following links, never written to
 
@@ -83,6 +87,8 @@ class DeviceLocks:
                 stack.enter_context(self._lock(name, turn, exclusive=exclusive))
             with self._held.as_("timing"):
                 yield
+        if self._builders_wait():
+            time.sleep(_COURTESY_S)
 
     @contextlib.contextmanager
     def building(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
@@ -97,14 +103,28 @@ class DeviceLocks:
             return
         turn = _Turn(on_wait, self._timeout_s, "a timing to end, so that a build can start")
         with contextlib.ExitStack() as stack:
-            with self._lock(_GATE, turn, exclusive=True):
+            with self._lock(_QUEUE, turn, exclusive=False), self._lock(_GATE, turn, exclusive=True):
                 stack.enter_context(self._lock(_BUILDS, turn, exclusive=False))
             with self._held.as_("building"):
                 yield
 
+    def _builders_wait(self) -> bool:
+        """They look ten times a second: who times one session after the other has to leave them that much."""
+        try:
+            with OsLock(self._path(_QUEUE)) as queue:
+                if not queue.attempt(exclusive=True):
+                    return True
+                queue.release()
+        except OSError:
+            pass
+        return False
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"pytest-winml-{name}.lock"
+
     @contextlib.contextmanager
     def _lock(self, name: str, turn: _Turn, *, exclusive: bool) -> Iterator[None]:
-        path = self._folder / f"pytest-winml-{name}.lock"
+        path = self._path(name)
         with contextlib.ExitStack() as stack:
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)

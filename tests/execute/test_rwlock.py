@@ -393,3 +393,28 @@ def test_without_a_folder_for_all_the_users_own_is_taken(monkeypatch: pytest.Mon
     assert default_folder() not in (tmp_path, *rwlock._SHARED_FOLDERS)
     with DeviceLocks().timing("npu"):
         assert default_folder().is_dir()
+
+
+TIMER = f"""
+import sys, time
+sys.path[:] = {sys.path!r}
+from pathlib import Path
+from pytest_winml.execute.rwlock import DeviceLocks
+locks = DeviceLocks(Path(sys.argv[1]))
+print("timing", flush=True)
+while not Path(sys.argv[1], "stop").exists():
+    with locks.timing("cpu"):
+        time.sleep(0.05)
+"""
+
+
+def test_who_times_one_session_after_the_other_lets_builds_in_between(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", TIMER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as timer:
+        try:
+            assert timer.stdout is not None
+            assert timer.stdout.readline() == "timing\n"
+            for _ in range(3):
+                with DeviceLocks(tmp_path, timeout_s=30).building():
+                    pass
+        finally:
+            (tmp_path / "stop").touch()

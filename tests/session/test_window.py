@@ -103,8 +103,8 @@ def test_the_order_of_a_window_that_goes_well(calls: list[str], tmp_path: Path) 
     with observe(monitor, Session(calls), tmp_path) as observed:
         observed.run({}, warm_up=True)
         observed.run({})
-        assert observed.result is None
-    assert observed.result == "result"
+        before = observed.result
+    assert (before, observed.result) == (None, "result")
     assert calls == [
         "monitor prepare", "session open", "monitor begin", "session run", "session run",
         "monitor end", "monitor collect", "session close",
