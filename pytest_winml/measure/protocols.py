@@ -28,7 +28,7 @@ class Protocol(Record, frozen=True, kw_only=True):
 
 PROTOCOLS: dict[str, Protocol] = {
     "quick": Protocol(name="quick", sessions=1, saved_sessions=1, most_sessions=1, quads=4, judges=False),
-    "standard": Protocol(name="standard", sessions=3, saved_sessions=12, most_sessions=16, quads=4),
+    "standard": Protocol(name="standard", sessions=4, saved_sessions=12, most_sessions=16, quads=4),
     "rigorous": Protocol(name="rigorous", sessions=8, saved_sessions=16, most_sessions=16, quads=8),
 }
 

@@ -41,7 +41,7 @@ class Limits(Record, frozen=True, kw_only=True):
 
     drift: float = 0.15
     sure: float = 3.0
-    foreign_cpu_share: float = 0.5
+    foreign_cpu_share: float = 0.75
 
 
 class Drift(Record, frozen=True, kw_only=True):

@@ -63,7 +63,7 @@ def test_a_session_of_which_nothing_is_known_counts() -> None:
         (but(power_mode="plan power saver"), "the power mode changed from plan balanced to plan power saver"),
         (but(foreign_on_device=("game.exe",)), "other programs used the device: game.exe"),
         (but(foreign_on_device=("e", "d", "c", "b", "a")), "other programs used the device: a, b, c and 2 more"),
-        (but(foreign_cpu_share=0.51), "other programs took 51.0 % of the processors"),
+        (but(foreign_cpu_share=0.76), "other programs took 76.0 % of the processors"),
     ],
 )
 def test_what_changed_around_a_session_is_a_reason(after: MachineState, reason: str) -> None:

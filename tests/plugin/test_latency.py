@@ -79,7 +79,7 @@ def test_a_first_run_without_a_baseline_passes_and_lists_the_gate_as_not_applied
     result.stdout.fnmatch_lines(["gates not applied:", "*latency 10%: NO_BASELINE. no baseline was named: run with*"])
     item = only_item(report)
     assert [gate["status"] for gate in item["gates"]] == ["not applied", "not applied"]
-    assert len(item["measured"]["sessions"]) == 3
+    assert len(item["measured"]["sessions"]) == 4
 
 
 def test_strict_makes_a_gate_that_is_not_applied_a_failure(timed: Suite) -> None:
