@@ -45,6 +45,7 @@ class Question(Record, frozen=True, kw_only=True):
     objective: Objective = "p50"
     route: Route = "co-resident"
     seed: int = 0
+    early_margin: float = MARGIN
 
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < math.inf:
@@ -63,7 +64,7 @@ class Question(Record, frozen=True, kw_only=True):
 
     def margin(self, sessions: int) -> float:
         """By how much the effect has to clear the least one after so many sessions, in log latency."""
-        return MARGIN * math.log1p(self.min_effect) * (1 - sessions / self.looks.at[-1])
+        return self.early_margin * math.log1p(self.min_effect) * (1 - sessions / self.looks.at[-1])
 
     @property
     def shifts(self) -> tuple[float, float, float]:

@@ -21,7 +21,7 @@ from pytest_winml.errors import UsageProblem
 from pytest_winml.records.latency import Alternative, Arm, Objective, SessionPlan, Verdict, VerdictOutcome
 from pytest_winml.stats import planning
 from pytest_winml.stats.blocks import RawBlocks, Reading, listed, read_session
-from pytest_winml.stats.judgement import Question, conclude, decide
+from pytest_winml.stats.judgement import MARGIN, Question, conclude, decide
 from pytest_winml.stats.planning import SIZES, Sizes
 from pytest_winml.stats.sign_flip import MOST_SESSIONS, Looks
 from pytest_winml.stats.tails import Tail, tail_of, unsupported
@@ -51,6 +51,7 @@ class PairedTest:
         looks: Looks | None = None,
         sizes: Sizes = SIZES,
         precision: float = PRECISION,
+        early_margin: float = MARGIN,
     ) -> None:
         if latency_hint_ns is not None and not 0 < latency_hint_ns < math.inf:
             raise UsageProblem(f"a latency hint of {latency_hint_ns} ns is none")
@@ -61,6 +62,7 @@ class PairedTest:
             alternative=alternative,
             objective=objective,
             seed=seed,
+            early_margin=early_margin,
         )
         self.verdict: Verdict | None = None
         self._sizes = sizes
