@@ -17,18 +17,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_winml.errors import (
         BuildError,
+        GateFailed,
+        InvalidSamples,
+        MeasurementError,
         ModelError,
+        MonitorError,
         NotOnTarget,
         ProviderUnavailable,
         RunFailed,
         SessionError,
         TargetAbsent,
         TargetBroken,
+        TraceFailed,
         UsageProblem,
         WinmlError,
         WorkerError,
     )
-    from pytest_winml.facade import Session, Winml
+    from pytest_winml.facade import Session, Winml, WinmlMonitor
+    from pytest_winml.latency import WinmlLatency
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
     from pytest_winml.records.latency import Latency, Verdict
@@ -36,15 +42,18 @@ if TYPE_CHECKING:
     from pytest_winml.records.placement import FallbackNode, PlacedNode, Placement
     from pytest_winml.records.recipe import Calibration, Overrides, Recipe
     from pytest_winml.records.target import Target
+    from pytest_winml.records.trace import OpTrace
     from pytest_winml.simulator.device import SimulatedDevice
     from pytest_winml.stats.paired import PairedTest
 
 _HOMES = {
     "pytest_winml.errors": (
-        "BuildError", "ModelError", "NotOnTarget", "ProviderUnavailable", "RunFailed", "SessionError",
-        "TargetAbsent", "TargetBroken", "UsageProblem", "WinmlError", "WorkerError",
+        "BuildError", "GateFailed", "InvalidSamples", "MeasurementError", "ModelError", "MonitorError", "NotOnTarget",
+        "ProviderUnavailable", "RunFailed", "SessionError", "TargetAbsent", "TargetBroken", "TraceFailed",
+        "UsageProblem", "WinmlError", "WorkerError",
     ),
-    "pytest_winml.facade": ("Session", "Winml"),
+    "pytest_winml.facade": ("Session", "Winml", "WinmlMonitor"),
+    "pytest_winml.latency": ("WinmlLatency",),
     "pytest_winml.records.artifact": ("Artifact",),
     "pytest_winml.records.case": ("Case",),
     "pytest_winml.records.latency": ("Latency", "Verdict"),
@@ -52,16 +61,18 @@ _HOMES = {
     "pytest_winml.records.placement": ("FallbackNode", "PlacedNode", "Placement"),
     "pytest_winml.records.recipe": ("Calibration", "Overrides", "Recipe"),
     "pytest_winml.records.target": ("Target",),
+    "pytest_winml.records.trace": ("OpTrace",),
     "pytest_winml.simulator.device": ("SimulatedDevice",),
     "pytest_winml.stats.paired": ("PairedTest",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Artifact", "BuildError", "Calibration", "Case", "FallbackNode", "Latency", "Model", "ModelError", "NotOnTarget",
-    "Overrides", "PairedTest", "PlacedNode", "Placement", "ProviderUnavailable", "Recipe", "RunFailed", "Session",
-    "SessionError", "SimulatedDevice", "Target", "TargetAbsent", "TargetBroken", "UsageProblem", "Verdict", "Winml",
-    "WinmlError", "WorkerError",
+    "Artifact", "BuildError", "Calibration", "Case", "FallbackNode", "GateFailed", "InvalidSamples", "Latency",
+    "MeasurementError", "Model", "ModelError", "MonitorError", "NotOnTarget", "OpTrace", "Overrides", "PairedTest",
+    "PlacedNode", "Placement", "ProviderUnavailable", "Recipe", "RunFailed", "Session", "SessionError",
+    "SimulatedDevice", "Target", "TargetAbsent", "TargetBroken", "TraceFailed", "UsageProblem", "Verdict", "Winml",
+    "WinmlError", "WinmlLatency", "WinmlMonitor", "WorkerError",
 ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ class WinmlLatency:
 
     def memory(self) -> Memory:
         """What the artifact takes on disk, and in a process that holds nothing else."""
-        return self._timer.measure().memory
+        return self._timer.memory()
 
     def check(self) -> tuple[GateResult, ...]:
         """Measures, and fails the test when a limit of its gate is exceeded for certain."""

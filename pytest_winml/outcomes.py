@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_winml.execute.redaction import Places
     from pytest_winml.latency import WinmlLatency
     from pytest_winml.records.build import BuildOutcome
+    from pytest_winml.records.trace import OpTrace
     from pytest_winml.runner.case import CaseRunner
 
 _LONGEST_MESSAGE = 4000
@@ -36,6 +37,7 @@ def finished_item(
     *,
     build: BuildOutcome | None = None,
     timed: WinmlLatency | None = None,
+    traces: Sequence[OpTrace] = (),
     remarks: Sequence[str] = (),
 ) -> ItemFinished:
     """`timed` is what a timed test held, `build` what a build-only run has instead of a test.
@@ -58,6 +60,7 @@ def finished_item(
         measured=timed.measured if timed else None,
         comparisons=timed.comparisons if timed else (),
         gates=timed.gates if timed else (),
+        traces=tuple(traces),
         skip_reason=redact(reason_of(decisive)) if outcome == "skipped" else None,
         failure=_failure(decisive, error) if failed else None,
         notes=(*_notes(runner, build), *(timed.notes if timed else ()), *remarks),

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_latency, winml_session
+from pytest_winml.fixtures import winml, winml_artifact, winml_case, winml_latency, winml_monitor, winml_session
 from pytest_winml.keys import BENCHMARK_PLUGIN, PROBLEMS, RUN_PLUGIN
 from pytest_winml.options import add_options, any_given, build_only
 
 if TYPE_CHECKING:
     from pytest_winml.run import WinmlRun
 
-__all__ = ["winml", "winml_artifact", "winml_case", "winml_latency", "winml_session"]
+__all__ = ["winml", "winml_artifact", "winml_case", "winml_latency", "winml_monitor", "winml_session"]
 
 _MARKERS = (
     "winml(models, recipes, targets): run this test for every model, recipe and target",

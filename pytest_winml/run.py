@@ -21,13 +21,14 @@ from pytest_winml.errors import TargetAbsent, WinmlError, WorkerError, unknown_n
 from pytest_winml.execute.pool import WorkerPool
 from pytest_winml.execute.redaction import ROOTDIR, Places
 from pytest_winml.execute.rwlock import DeviceLocks
-from pytest_winml.keys import FAILURE, LATENCY, PHASES, RUNNER
+from pytest_winml.keys import FAILURE, LATENCY, PHASES, RUNNER, TRACER
 from pytest_winml.marks import gate_of
 from pytest_winml.measure.recording import Recordings
 from pytest_winml.options import read_settings
 from pytest_winml.outcomes import encoded, finished_item, hide_our_frames, message_only, reason_of
 from pytest_winml.pipeline.pipeline import Pipeline
 from pytest_winml.providers.distributions import runtime_install
+from pytest_winml.records.gate import Gate
 from pytest_winml.records.target import ALL_TARGETS
 from pytest_winml.report.assertions import explain_placement
 from pytest_winml.report.cache import damage_sentence
@@ -36,6 +37,7 @@ from pytest_winml.reporter import Reporter
 from pytest_winml.runner.case import CaseRunner
 from pytest_winml.session.machine import Machine
 from pytest_winml.session.messages import ProviderSettings
+from pytest_winml.session.window import Windows
 from pytest_winml.store.artifacts import ArtifactStore, default_root
 
 if TYPE_CHECKING:
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
     from pytest_winml.latency import TimingDesk, WinmlLatency
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.case import Case
+    from pytest_winml.records.measurement import Memory
     from pytest_winml.records.store import Damage
+    from pytest_winml.runner.tracing import CaseTracer
     from pytest_winml.settings import Settings
 
 _RAN_TO_THE_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -65,6 +69,7 @@ class WinmlRun:
         self.settings = settings
         self._started = time.monotonic()
         self._timed_items = 0
+        self._windows = Windows()
         self._remarks: list[str] = []  # what befell the store during the current item
         self._keep_logs = False  # set when a worker misbehaved: its error names the log
         is_worker = hasattr(config, "workerinput")
@@ -151,6 +156,19 @@ class WinmlRun:
             on_wait=self._show,
         )
 
+    def tracer(self, item: pytest.Item) -> CaseTracer:
+        """What an item is traced with; the windows of a run are opened one at a time."""
+        if TRACER not in item.stash:
+            from pytest_winml.runner.tracing import CaseTracer
+
+            item.stash[TRACER] = CaseTracer(item.stash[RUNNER], self._windows)
+        return item.stash[TRACER]
+
+    def memory(self, item: pytest.Item) -> Memory:
+        if LATENCY in item.stash:
+            return item.stash[LATENCY].memory()
+        return self._timing.latency(item.stash[RUNNER], Gate(), name=item.nodeid, rerun="").memory()
+
     def begin_timing(self, item: pytest.Item) -> WinmlLatency:
         """The object a timed test holds; where time means nothing the test is skipped."""
         runner = item.stash[RUNNER]
@@ -161,7 +179,7 @@ class WinmlRun:
             )
         rerun = f"pytest {shlex.quote(item.nodeid)}"
         if self.settings.timing.baseline:
-            rerun += f" --winml-baseline {shlex.quote(self.settings.timing.baseline)}"
+            rerun += f" --winml-baseline={shlex.quote(self.settings.timing.baseline)}"
         gate = gate_of(item.iter_markers("winml_gate"))
         latency = item.stash[LATENCY] = self._timing.latency(runner, gate, name=item.nodeid, rerun=rerun)
         return latency
@@ -303,6 +321,7 @@ class WinmlRun:
                 item.stash.get(FAILURE, None),
                 build=item.outcome if isinstance(item, BuildItem) else None,
                 timed=item.stash.get(LATENCY, None),
+                traces=item.stash[TRACER].traces if TRACER in item.stash else (),
                 remarks=self._remarks,
             )
             self._remarks.clear()

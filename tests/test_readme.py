@@ -14,6 +14,7 @@ import pytest
 import pytest_winml
 from tests.models import conv_relu_matmul, save
 from tests.platforms import needs_qnn
+from tests.plugin.simulated import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ def _blocks(language: str) -> Iterator[str]:
 def test_the_test_file_it_shows_says_what_it_shows(pytester: pytest.Pytester) -> None:
     (pytester.path / "models").mkdir()
     save(conv_relu_matmul(middle="Hardmax", name="scores"), pytester.path / "models" / "detector.onnx")
-    example, target = _blocks("python")
+    example, target, _ = _blocks("python")
     pytester.makepyfile(test_example=example, target=target)
     result = pytester.runpytest()
     result.assert_outcomes(passed=3, failed=1)
@@ -37,6 +38,16 @@ def test_the_test_file_it_shows_says_what_it_shows(pytester: pytest.Pytester) ->
     assert shown.splitlines()[0] in result.outlines
     assert shown.splitlines()[1] in result.outlines
     compile(target, "README", "exec")
+
+
+@needs_qnn
+def test_the_timed_tests_it_shows_run(pytester: pytest.Pytester) -> None:
+    *_, timed = _blocks("python")
+    pytester.makeconftest(SIMULATED)
+    pytester.makepyfile(test_timed=timed)
+    result = pytester.runpytest_subprocess("--winml-save=main")
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["gates not applied:", "*latency 10%: NO_BASELINE. this run makes it: run with*"])
 
 
 def test_its_option_table_is_the_plugins_option_list(pytester: pytest.Pytester) -> None:

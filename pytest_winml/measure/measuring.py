@@ -20,9 +20,19 @@ _SOLO_BLOCKS = 4
 _NS_PER_MS = 1e6
 
 
+def measure_alone(subject: Subject, sessions: Sessions) -> tuple[TimedSession, Memory]:
+    """A process that holds nothing else: what it takes to open, to run once, and of memory."""
+    alone = sessions.run("alone", Order(arms=((TARGET, subject),), blocks=((TARGET, 0),) * _SOLO_BLOCKS))
+    load = alone.arms[0]
+    memory = Memory(
+        artifact_bytes=subject.size_bytes, load_bytes=load.load_memory_bytes, peak_bytes=load.peak_memory_bytes
+    )
+    return alone, memory
+
+
 def measure(subject: Subject, canary: Subject, protocol: Protocol, count: int, sessions: Sessions) -> Measured:
     """One session alone for what a process takes, then `count` sessions in blocks that alternate with the canary."""
-    alone = sessions.run("alone", Order(arms=((TARGET, subject),), blocks=((TARGET, 0),) * _SOLO_BLOCKS))
+    alone, memory = measure_alone(subject, sessions)
     timed: list[TimedSession] = []
     for number in range(1, count + 1):
         order = _order(number, subject, canary, protocol, sessions.seed)
@@ -37,9 +47,7 @@ def measure(subject: Subject, canary: Subject, protocol: Protocol, count: int, s
         artifact_key=subject.key,
         canary_key=canary.key,
         sessions=tuple(session.blocks for session in timed),
-        memory=Memory(
-            artifact_bytes=subject.size_bytes, load_bytes=load.load_memory_bytes, peak_bytes=load.peak_memory_bytes
-        ),
+        memory=memory,
         create_ms=load.create_ns / _NS_PER_MS,
         first_run_ms=load.first_run_ns / _NS_PER_MS,
         steady=steady,

@@ -2,7 +2,7 @@
 
 Schema versions of the journal and of `report.json`:
 1  first: environment, one entry per test item with case, availability, placement, artifact, outcome and reasons.
-2  timed items: what was measured, with raw samples; comparisons; gates.
+2  timed items: what was measured, with raw samples; comparisons; gates. Traced ones: the traces.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pytest_winml.records.gate import GateResult
 from pytest_winml.records.machine import Availability, Environment
 from pytest_winml.records.measurement import Comparison, Measured
 from pytest_winml.records.placement import Placement
+from pytest_winml.records.trace import OpTrace
 
 SCHEMA_VERSION = 2
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
@@ -54,6 +55,7 @@ class ItemFinished(Record, frozen=True, kw_only=True, tag="item_finished", tag_f
     measured: Measured | None = None
     comparisons: tuple[Comparison, ...] = ()
     gates: tuple[GateResult, ...] = ()
+    traces: tuple[OpTrace, ...] = ()
     skip_reason: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_winml.records.measurement import Comparison, Measured
     from pytest_winml.records.report import ItemFinished
 
-_HEADER = ("timed", "p50", "p90", "p99", "samples", "first run", "size", "memory")
+_HEADER = ("timed", "p50", "p90", "p99", "samples", "size", "memory")
 _UNSUPPORTED = "too few"
 
 
@@ -49,7 +49,6 @@ def _figures(measured: Measured) -> tuple[str, ...]:
         _UNSUPPORTED if latency.p90_ms is None else units.milliseconds(latency.p90_ms),
         _UNSUPPORTED if latency.p99_ms is None else units.milliseconds(latency.p99_ms),
         f"{len(latency.sessions)} x {count // len(latency.sessions)}",
-        units.milliseconds(measured.first_run_ms),
         units.byte_size(memory.artifact_bytes),
         "unknown" if memory.peak_bytes is None else units.byte_size(memory.peak_bytes),
     )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_winml.records.target import Target
     from pytest_winml.session.machine import Machine, OpenSession
     from pytest_winml.session.messages import ProviderSettings
+    from pytest_winml.session.monitoring import MonitorOptions
 
 
 class CaseRunner:
@@ -72,6 +73,13 @@ class CaseRunner:
         target = self.resolved_target()
         session = self._machine.open(target, self.artifact().path)
         self.placed = session.placement
+        return session
+
+    def open_with(self, target: Target, artifact: Artifact, monitor: MonitorOptions) -> OpenSession:
+        """A session of this or another file with a monitor's options; it may hold nothing on its target."""
+        session = self._machine.open(target, artifact.path, monitor)
+        if artifact == self.built:
+            self.placed = session.placement
         return session
 
     @property

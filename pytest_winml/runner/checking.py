@@ -108,16 +108,16 @@ class Gatekeeper:
     def _why_none(self, found: Lookup | None) -> Verdict:
         name = self._baselines.name
         if name is None:
-            reason = "no baseline was named: run with --winml-save NAME once, then with --winml-baseline NAME."
+            reason = "no baseline was named: run with --winml-save=NAME once, then with --winml-baseline=NAME."
             if saving := self._baselines.saving:
-                reason = f"this run makes it: run with --winml-baseline {saving} next time."
+                reason = f"this run makes it: run with --winml-baseline={saving} next time."
             return Verdict(outcome="NO_BASELINE", reasons=(reason,))
         if isinstance(found, NotComparable):
             fields = "; ".join(map(str, found.differences))
             return Verdict(
                 outcome="NOT_COMPARABLE", reasons=(f"baseline {name} is of another machine or setup ({fields}).",)
             )
-        reason = f"baseline {name} has nothing of this case: run with --winml-save {name} to make it."
+        reason = f"baseline {name} has nothing of this case: run with --winml-save={name} to make it."
         return Verdict(outcome="NO_BASELINE", reasons=(reason,))
 
     def _compare(self, limit: Limit, found: Found) -> Verdict:

@@ -11,11 +11,11 @@ import msgspec
 from pytest_winml.data.canary import CANARY, CANARY_RECIPE
 from pytest_winml.errors import MeasurementError, UsageProblem
 from pytest_winml.measure.comparing import Question, compare_apart, compare_together
-from pytest_winml.measure.measuring import measure
+from pytest_winml.measure.measuring import measure, measure_alone
 from pytest_winml.measure.ordering import Subject
 from pytest_winml.measure.sessions import Sessions
 from pytest_winml.records.case import Case
-from pytest_winml.records.measurement import Comparison
+from pytest_winml.records.measurement import Comparison, Memory
 from pytest_winml.records.target import Target
 from pytest_winml.session.tensors import to_message
 from pytest_winml.session.timed import can_share_a_process
@@ -87,6 +87,14 @@ class CaseTimer:
             run = self._sessions("measure", self.subject, self.canary)
             self.measured = measure(self.subject, self.canary, self.protocol, count, run)
         return self.measured
+
+    def memory(self) -> Memory:
+        """Of the file, and of a process that holds nothing else; on an emulator only the file's says anything."""
+        if self.measured is not None:
+            return self.measured.memory
+        if self._runner.check_target().mode == "emulated":
+            return Memory(artifact_bytes=self._runner.artifact().provenance.size_bytes)
+        return measure_alone(self.subject, self._sessions("memory", self.subject))[1]
 
     def compare(
         self, recipe: Recipe | None, target: Target | None, *, objective: Objective, tolerance: float

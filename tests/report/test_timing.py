@@ -42,9 +42,9 @@ def test_a_run_that_timed_nothing_says_nothing_of_time() -> None:
 def test_figures_stand_in_a_table_and_an_unsupported_tail_is_no_number() -> None:
     assert timing_lines([item(measured=MEASURED)], 100) == [
         "",
-        "timed                 p50      p90      p99      samples  first run  size      memory",
-        "--------------------  -------  -------  -------  -------  ---------  --------  -------",
-        "detector-default-cpu  1.00 ms  1.00 ms  too few  3 x 100  7.61 ms    131.5 kB  74.0 MB",
+        "timed                 p50      p90      p99      samples  size      memory",
+        "--------------------  -------  -------  -------  -------  --------  -------",
+        "detector-default-cpu  1.00 ms  1.00 ms  too few  3 x 100  131.5 kB  74.0 MB",
         "detector-default-cpu: times were still falling or rising when the warm-up ended.",
     ]
 
