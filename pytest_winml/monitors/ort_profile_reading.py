@@ -204,28 +204,35 @@ def _open(path: Path, pause: Callable[[float], None]) -> IO[bytes] | None:
 def _read_events(stream: IO[bytes], profile: Profile) -> bool:
     """Whether there was anything at all."""
     decode = msgspec.json.Decoder(_Event).decode
-    number, inside, closed = 0, False, False
+    number, before = 0, b""
     while line := stream.readline(_MAX_LINE):
         number += 1
         text = line.strip()
         if not text:
             continue
-        if closed:
-            raise ProfileUnreadable(f"line {number}: text after the end of the profile")
-        if not inside:
-            if text != b"[":
-                raise ProfileUnreadable(f"line {number}: a profile begins with a bracket, not with {_seen(text)}")
-            inside = True
-        elif text == b"]":
-            closed = True
-        else:
+        if problem := _out_of_place(before, text):
+            raise ProfileUnreadable(f"line {number}: {problem} {_seen(text)}")
+        first, before = not before, text[-1:]
+        if not first and text != b"]":
             try:
+                text.decode()  # the decoder does not look into texts that nobody wants
                 profile.add(decode(text.removesuffix(b",")))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise ProfileUnreadable(f"line {number}: {error} in {_seen(text)}") from error
-    if inside and not closed:
+    if before not in (b"", b"]"):
         raise ProfileUnreadable(f"line {number}: the profile is cut short")
-    return inside
+    return bool(before)
+
+
+def _out_of_place(before: bytes, text: bytes) -> str | None:
+    """What is wrong with a line after one that ended so."""
+    if not before:
+        return None if text == b"[" else "a profile begins with a bracket, not with"
+    if before == b"]":
+        return "after the end of the profile comes"
+    if text == b"]":
+        return "after a comma comes" if before == b"," else None
+    return None if before in (b"[", b",") else "no comma before"
 
 
 def _seen(text: bytes) -> str:
