@@ -30,7 +30,7 @@ from pytest_winml.pipeline.pipeline import Pipeline
 from pytest_winml.providers.distributions import runtime_install
 from pytest_winml.records.gate import Gate
 from pytest_winml.records.target import ALL_TARGETS
-from pytest_winml.report.assertions import explain_placement
+from pytest_winml.report.assertions import explain
 from pytest_winml.report.cache import damage_sentence
 from pytest_winml.report.header import header_lines
 from pytest_winml.reporter import Reporter
@@ -329,7 +329,7 @@ class WinmlRun:
         return report
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
-        return explain_placement(op, left, right)
+        return explain(op, left, right)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._reporter is not None:

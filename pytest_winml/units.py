@@ -56,6 +56,16 @@ def milliseconds(value_ms: float) -> str:
     return f"{_three_digits(value_ms / 1e3)} s"
 
 
+def cycles(value: float) -> str:
+    """Three significant digits, without the unit, which stands above a column: `812`, `196 k`, `3.75 M`."""
+    if value < 999.5:  # noqa: PLR2004 - 1000 is one of the next step
+        return f"{value:.0f}"
+    for factor, step in ((1e3, "k"), (1e6, "M")):
+        if value / factor < 999.5:  # noqa: PLR2004 - 1000 is one of the next step
+            return f"{_three_digits(value / factor)} {step}"
+    return f"{_three_digits(value / 1e9)} G"
+
+
 def _three_digits(value: float) -> str:
     if value < 9.995:  # noqa: PLR2004 - rounds to 10.0
         return f"{value:.2f}"

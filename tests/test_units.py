@@ -49,3 +49,22 @@ def test_sizes_go_in_steps_of_a_thousand(size: int, text: str) -> None:
 @pytest.mark.parametrize(("share", "text"), [(0, "0.0 %"), (0.975, "97.5 %"), (1, "100.0 %"), (1.5, "150.0 %")])
 def test_a_share_of_one_is_a_percentage(share: float, text: str) -> None:
     assert units.percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (812.4, "812"),
+        (999.4, "999"),
+        (999.5, "1.00 k"),
+        (196_400, "196 k"),
+        (999_499, "999 k"),
+        (999_500, "1.00 M"),
+        (3_750_000, "3.75 M"),
+        (2.5e9, "2.50 G"),
+        (2.5e12, "2500 G"),
+    ],
+)
+def test_cycles_have_three_digits_and_no_unit(value: float, text: str) -> None:
+    assert units.cycles(value) == text

@@ -1,138 +1,126 @@
-"""Where the time of an inference goes and where each node ran: one schema for every EP.
-
-Schema versions (`TRACE_SCHEMA`):
-1  first.
-"""
+"""What can be asked of a trace. The schema is in `records/traced.py`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_winml.records.base import Record
-from pytest_winml.records.placement import FallbackNode
+from pytest_winml.records import chrome_trace, trace_difference, trace_json, trace_requirements, trace_share
+from pytest_winml.records.op_set import OpSet
+from pytest_winml.records.trace_difference import LEAST_CHANGE, TraceDifference
+from pytest_winml.records.traced import (
+    TRACE_SCHEMA,
+    HardwareSample,
+    HardwareUse,
+    Meaning,
+    OnnxNode,
+    PartitionRun,
+    TracedInference,
+    TracedOperator,
+    TracedPartition,
+    TraceLevel,
+    TraceMetadata,
+    TraceRecord,
+    TraceStatus,
+)
 
-TRACE_SCHEMA = 1
+if TYPE_CHECKING:
+    from pytest_winml.records.trace_share import Operators, Share
 
-TraceLevel = Literal["basic", "detail"]
-TraceStatus = Literal["ok", "no_data", "parse_failed", "basic_fallback", "not_run", "cpu_fallback"]
-# What the figures of an operator mean; times of different meanings are never added or compared.
-Meaning = Literal[
-    "cycles over all hardware threads",  # QNN: work, not wall time
-    "kernel wall time",  # ORT's profile of CPU nodes
-    "partition wall time",  # ORT's profile of a fused node
-    "EP's own operator time",  # events that an EP adds to ORT's profile
-]
+__all__ = [
+    "TRACE_SCHEMA", "HardwareSample", "HardwareUse", "Meaning", "OnnxNode", "OpTrace", "PartitionRun", "TraceLevel",
+    "TraceMetadata", "TraceStatus", "TracedInference", "TracedOperator", "TracedPartition",
+]  # fmt: skip
 
 
-class OnnxNode(Record, frozen=True, kw_only=True):
-    """A node of the model as the user has it; `name` is "" for a nameless one."""
+class OpTrace(TraceRecord, frozen=True, kw_only=True):
+    """Where each operator ran and which part of the work it took.
 
-    name: str
-    op_type: str
-
-
-class TracedOperator(Record, frozen=True, kw_only=True):
-    """One operator of an EP, over all traced inferences: figures are means of one inference.
-
-    `name` is stable between processes and across compile; `ep_name` is what the EP itself called it, and `op_type` is
-    ONNX's, or the EP's own where no ONNX node is behind it (`onnx_nodes` is then empty: the EP inserted it).
-    `share` is of all that was traced with the same meaning.
+    EPs are named as ORT names them, or for short: `QNNExecutionProvider`, `qnn`. Limits and shares are of one.
     """
 
-    name: str
-    op_type: str
-    ep: str
-    meaning: Meaning
-    onnx_nodes: tuple[OnnxNode, ...] = ()
-    ep_name: str | None = None
-    ep_op_type: str | None = None
-    partition: int | None = None
-    calls: int = 0
-    cycles: float | None = None
-    time_us: float | None = None
-    share: float | None = None
-    shapes: str | None = None
-    details: dict[str, float | int | str | None] = msgspec.field(default_factory=dict)
+    def share(
+        self,
+        op_type: str | None = None,
+        name: str | None = None,
+        ep: str | None = None,
+        meaning: Meaning | None = None,
+    ) -> Share:
+        """Of all that was traced with the same meaning.
+
+        An op type that is not in the trace, or only inside others, takes 0. A name stands for all operators that hold
+        that node. Where meanings would be mixed, or part of the answer was not traced, it is a `UsageProblem`.
+        """
+        return trace_share.share(self, op_type=op_type, name=name, ep=ep, meaning=meaning)
+
+    def top(self, n: int = 10, meaning: Meaning | None = None) -> tuple[TracedOperator, ...]:
+        """The largest operators of one meaning, the target's own unless said, with their shares."""
+        found = meaning or next(iter(self.meanings), None)
+        return tuple(one for one, _ in trace_share.by_share(self, found))[:n] if found else ()
+
+    def ops_on(self, ep: str) -> Operators:
+        """All operators on an EP, in the order of the trace. What fell back is there even if nobody traced it."""
+        return trace_share.ops_on(self, ep)
+
+    def op_set(self) -> OpSet:
+        """Op types by EP, with their numbers: `.save(path)` it, and `require_op_set(path)` later."""
+        return OpSet.of(self)
+
+    def diff(self, other: OpTrace, least: float = LEAST_CHANGE) -> TraceDifference:
+        """From this trace to the other. `least`: the smallest growth that counts, as a share of all work."""
+        return trace_difference.difference(self, other, least)
+
+    def to_json(self) -> str:
+        """With every null; a figure that is no finite number is null, and named in `notes`."""
+        return trace_json.encoded(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> OpTrace:
+        return trace_json.decoded(text, cls)
+
+    def to_chrome_trace(self, path: str | Path | None = None) -> dict[str, Any]:
+        """As the Chrome trace event format, for Perfetto; also written to `path`."""
+        content = chrome_trace.to_chrome_trace(self)
+        if path is not None:
+            Path(path).write_bytes(msgspec.json.encode(content))
+        return content
+
+    def require_no_fallback(self) -> None:
+        __tracebackhide__ = True
+        _hold(trace_requirements.no_fallback(self))
+
+    def require_on_target(self, op_type: str | None = None, name: str | None = None) -> None:
+        """It is in the trace, and nowhere but on the target, be it inside another operator."""
+        __tracebackhide__ = True
+        _hold(trace_requirements.on_target(self, op_type, name))
+
+    def require_share(
+        self,
+        op_type: str | None = None,
+        name: str | None = None,
+        ep: str | None = None,
+        *,
+        at_most: float | None = None,
+        at_least: float | None = None,
+    ) -> None:
+        __tracebackhide__ = True
+        _hold(trace_requirements.share_within(self.share(op_type, name, ep), at_most, at_least))
+
+    def require_partitions(self, at_most: int) -> None:
+        """Of the target."""
+        __tracebackhide__ = True
+        _hold(trace_requirements.partitions_within(self, at_most))
+
+    def require_op_set(self, saved: OpSet | OpTrace | str | Path) -> None:
+        """`saved`: what `op_set()` gave, the path it was saved at, or another trace."""
+        __tracebackhide__ = True
+        _hold(trace_requirements.same_op_set(self, saved))
 
 
-class TracedPartition(Record, frozen=True, kw_only=True):
-    """A part of the graph that one EP took whole."""
-
-    index: int
-    ep: str
-    name: str | None = None
-    operators: int = 0
-    cycles: float | None = None
-    time_us: float | None = None
-
-
-class PartitionRun(Record, frozen=True, kw_only=True):
-    partition: int
-    cycles: int | None = None
-    time_us: float | None = None
-
-
-class TracedInference(Record, frozen=True, kw_only=True):
-    """One inference of the window; warm-up runs come first and count in no figure."""
-
-    number: int
-    warm_up: bool = False
-    time_us: float | None = None
-    partitions: tuple[PartitionRun, ...] = ()
-
-
-class TraceMetadata(Record, frozen=True, kw_only=True):
-    """`options` are what the session was opened with, the monitor's among them; `inputs` a digest of the feeds."""
-
-    case: str | None = None
-    model: str | None = None
-    artifact_key: str | None = None
-    target: str
-    ep: str
-    emulated: bool = False
-    level: TraceLevel = "basic"
-    backend: str
-    runs: int = 0
-    warm_up: int = 0
-    started_at: str | None = None
-    options: dict[str, str] = msgspec.field(default_factory=dict)
-    inputs: str | None = None
-
-
-class HardwareSample(Record, frozen=True, kw_only=True):
-    """At one moment of the window, in microseconds since its beginning."""
-
-    at_us: float
-    cpu_percent: float | None = None
-    memory_bytes: int | None = None
-    device_percent: float | None = None
-    device_memory_bytes: int | None = None
-
-
-class HardwareUse(Record, frozen=True, kw_only=True):
-    """`missing` says, by counter, why there is no figure."""
-
-    device: str | None = None
-    samples: tuple[HardwareSample, ...] = ()
-    missing: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class OpTrace(Record, frozen=True, kw_only=True):
-    """`error` says what could not be read and where; `reason` why a lesser level was taken."""
-
-    schema_version: int = TRACE_SCHEMA
-    metadata: TraceMetadata
-    status: TraceStatus = "not_run"
-    error: str | None = None
-    reason: str | None = None
-    summary: dict[str, float | int | str | None] = msgspec.field(default_factory=dict)
-    operators: tuple[TracedOperator, ...] = ()
-    fallback_nodes: tuple[FallbackNode, ...] = ()
-    partitions: tuple[TracedPartition, ...] = ()
-    inferences: tuple[TracedInference, ...] = ()
-    statistics: dict[str, dict[str, float | int | None]] = msgspec.field(default_factory=dict)
-    artifacts: dict[str, str] = msgspec.field(default_factory=dict)
-    hardware: HardwareUse | None = None
-    notes: tuple[str, ...] = ()
+def _hold(complaint: str | None) -> None:
+    """Its frames are hidden, so that pytest ends at the user's line."""
+    __tracebackhide__ = True
+    if complaint is not None:
+        raise AssertionError(complaint)
