@@ -35,11 +35,19 @@ def cut(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
+def short_name(name: str, op_type: str, width: int) -> str:
+    """Exporters end a name with the op type, which stands beside it anyway: that goes before anything else."""
+    if len(name) > width and name.endswith(f"/{op_type}"):
+        name = f"{name.removesuffix(op_type)}…"
+    return cut(name, width)
+
+
 def node_text(op_type: str, name: str, width: int) -> str:
     """`Conv 'conv1'`, or `Conv (unnamed)`."""
     if not name:
         return cut(f"{op_type} (unnamed)", width)
-    return f"{op_type} {cut(repr(name), max(width - len(op_type) - 1, 10))}"
+    room = max(width - len(op_type) - 3, 8)
+    return f"{op_type} {cut(repr(short_name(name, op_type, room)), room + 2)}"
 
 
 def figure_text(figure: float | None, meaning: Meaning) -> str:

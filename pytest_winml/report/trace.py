@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_winml import units
 from pytest_winml.records.trace_share import NO_REASON, status_text
-from pytest_winml.records.trace_text import cut, figure_text, node_text
+from pytest_winml.records.trace_text import figure_text, node_text, short_name
 from pytest_winml.records.traced import CYCLES, PARTITION_TIME, ep_key, short_ep
 from pytest_winml.report.table import table_lines, wrap
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _SHOWN_NODES = 20
-_NAME_WIDTH = 34
+_NARROWEST_NAME = 16
 _NONE = "-"
+_OF_ALL = "change is of the operator itself, and of all: of all work that is counted the same way."
 _EMULATED = "emulated: cycles are the emulator's count, and its times are not shown"
 
 
@@ -49,6 +50,8 @@ def difference_lines(diff: TraceDifference, width: int) -> list[str]:
         lines.append("the same operators on the same EPs, and none grew or shrank")
     lines += _change_lines("grew", diff.grew, width)
     lines += _change_lines("shrank", diff.shrank, width)
+    if diff.grew or diff.shrank:
+        lines += ["", *wrap(_OF_ALL, width)]
     lines += _listed("moved to another EP", [_moved_text(one) for one in diff.moved], width)
     lines += _listed("of another type", [_moved_text(one) for one in diff.retyped], width)
     lines += _listed("new", [_operator_text(one) for one in diff.appeared], width)
@@ -76,15 +79,26 @@ def _operator_lines(trace: OpTrace, meaning: Meaning, width: int) -> list[str]:
     shown = trace.top(_SHOWN, meaning)
     many = f"the {len(shown)} largest of {number} operators" if number > len(shown) else units.count(number, "operator")
     header = ("operator", "type", "EP", "share", "cycles" if meaning == CYCLES else "time", "calls")
-    rows = [_operator_row(trace, one) for one in shown]
-    return [*wrap(f"{many}, by {meaning}", width), *table_lines(header, rows, width)]
+    rows = [(one, _operator_cells(trace, one)) for one in shown]
+    return [*wrap(f"{many}, by {meaning}", width), *_named_table(header, rows, width)]
 
 
-def _operator_row(trace: OpTrace, one: TracedOperator) -> tuple[str, ...]:
+def _operator_cells(trace: OpTrace, one: TracedOperator) -> tuple[str, ...]:
     share = _NONE if one.share is None else units.percent(one.share)
-    name = cut(one.name, _NAME_WIDTH) or "(unnamed)"
     figure = _figure_text(trace, one.ep, one.figure, one.meaning)
-    return name, one.op_type, short_ep(one.ep), share, figure, str(one.calls)
+    return one.op_type, short_ep(one.ep), share, figure, str(one.calls)
+
+
+def _named_table(
+    header: Sequence[str], rows: Sequence[tuple[TracedOperator, tuple[str, ...]]], width: int
+) -> list[str]:
+    """Names in what room the rest leaves; where two would read the same, they stay whole and wrap."""
+    others = [max(map(len, column)) for column in zip(header[1:], *(cells for _, cells in rows), strict=True)]
+    room = max(width - sum(others) - 2 * len(others), _NARROWEST_NAME)
+    whole = [one.name or "(unnamed)" for one, _ in rows]
+    short = [short_name(name, one.op_type, room) for name, (one, _) in zip(whole, rows, strict=True)]
+    names = short if len(set(short)) == len(set(whole)) else whole
+    return table_lines(header, [(name, *cells) for name, (_, cells) in zip(names, rows, strict=True)], width)
 
 
 def _figure_text(trace: OpTrace, ep: str, figure: float | None, meaning: Meaning) -> str:
@@ -130,14 +144,13 @@ def _change_lines(what: str, changes: Sequence[OperatorChange], width: int) -> l
     if not changes:
         return []
     header = (what, "type", "EP", "before", "after", "change", "of all")
-    lines = ["", *table_lines(header, [_change_row(one) for one in changes[:_SHOWN]], width)]
+    lines = ["", *_named_table(header, [(one.after, _change_cells(one)) for one in changes[:_SHOWN]], width)]
     return [*lines, f"and {len(changes) - _SHOWN} more"] if len(changes) > _SHOWN else lines
 
 
-def _change_row(one: OperatorChange) -> tuple[str, ...]:
+def _change_cells(one: OperatorChange) -> tuple[str, ...]:
     after = one.after
     return (
-        cut(after.name, _NAME_WIDTH) or "(unnamed)",
         after.op_type,
         short_ep(after.ep),
         figure_text(one.before.figure, one.before.meaning),

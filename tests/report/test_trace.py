@@ -89,6 +89,9 @@ grew       type       EP   before  after  change    of all
 Transpose  Transpose  QNN  50.0 k  400 k  +700.0 %  +25.2 %
 conv1      Conv       QNN  600 k   900 k  +50.0 %   +21.6 %
 
+change is of the operator itself, and of all: of all work that is counted the
+same way.
+
 moved to another EP: 1 operator
   MatMul 'mm': QNN → CPU as FusedMatMul
 
@@ -140,6 +143,25 @@ def test_only_the_largest_are_shown_and_the_rest_is_counted() -> None:
     lines = difference_lines(trace().diff(many), 80)
     assert "new: 40 operators" in lines
     assert "  and 30 more" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_long_name_goes_without_the_op_type_that_stands_beside_it() -> None:
+    layers = [f"/model/encoder/layers/layers.{number}" for number in (0, 1)]
+    names = [f"{layer}/{norm}/LayerNormalization" for layer in layers for norm in ("norm1", "norm2")]
+    lines = trace_lines(trace(*(on_npu(name, "LayerNormalization", 10) for name in names)), 80)
+    assert [line.split()[0] for line in lines[-4:]] == [
+        "/model/encoder/…layers.0/norm1/…",
+        "/model/encoder/…layers.0/norm2/…",
+        "/model/encoder/…layers.1/norm1/…",
+        "/model/encoder/…layers.1/norm2/…",
+    ]
+
+
+def test_names_that_would_read_the_same_stay_whole() -> None:
+    names = [f"/model/{'x' * 40}/{middle}/{'y' * 40}" for middle in "ab"]
+    lines = trace_lines(trace(*(on_npu(name, "Add", 10) for name in names)), 80)
+    assert all("…" not in line for line in lines)
     assert max(map(len, lines)) <= 80
 
 
