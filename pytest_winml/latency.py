@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pytest_winml.records.measurement import Comparison, Measured, Memory
     from pytest_winml.records.recipe import Recipe
     from pytest_winml.records.target import Target
+    from pytest_winml.records.trace_difference import TraceDifference
     from pytest_winml.runner.case import CaseRunner
+    from pytest_winml.runner.tracing import CaseTracer
     from pytest_winml.session.machine import Machine
     from pytest_winml.settings import TimingSettings
 
@@ -67,6 +69,10 @@ class WinmlLatency:
         """This case against the same model with another recipe, or on another target: which is faster?"""
         other = None if target is None else as_target(target)
         return self._timer.compare(recipe, other, objective=objective, tolerance=tolerance)
+
+    def explain(self, recipe: Recipe) -> TraceDifference:
+        """What became of the operators of the same model with another recipe: what grew, moved, came and went."""
+        return self._timer.explain(recipe)
 
     @property
     def measured(self) -> Measured | None:
@@ -120,10 +126,12 @@ class TimingDesk:
         self._on_progress = on_progress
         self._on_wait = on_wait
 
-    def latency(self, runner: CaseRunner, gate: Gate, *, name: str, rerun: str) -> WinmlLatency:
+    def latency(
+        self, runner: CaseRunner, gate: Gate, *, name: str, rerun: str, tracer: Callable[[], CaseTracer]
+    ) -> WinmlLatency:
         from pytest_winml.providers.identity import read_identity
 
-        timer = CaseTimer(runner, self._stopwatch, name=name)
+        timer = CaseTimer(runner, self._stopwatch, name=name, explain=lambda before: tracer().explain(before))
 
         def identity() -> MachineIdentity:
             return read_identity(runner.check_target(), self._machine.runtime())

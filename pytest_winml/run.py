@@ -161,13 +161,18 @@ class WinmlRun:
         if TRACER not in item.stash:
             from pytest_winml.runner.tracing import CaseTracer
 
-            item.stash[TRACER] = CaseTracer(item.stash[RUNNER], self._windows)
+            item.stash[TRACER] = CaseTracer(item.stash[RUNNER], self._windows, beside_others=self._building)
         return item.stash[TRACER]
 
     def memory(self, item: pytest.Item) -> Memory:
         if LATENCY in item.stash:
             return item.stash[LATENCY].memory()
-        return self._timing.latency(item.stash[RUNNER], Gate(), name=item.nodeid, rerun="").memory()
+        return self._latency(item, Gate(), rerun="").memory()
+
+    def _latency(self, item: pytest.Item, gate: Gate, *, rerun: str) -> WinmlLatency:
+        return self._timing.latency(
+            item.stash[RUNNER], gate, name=item.nodeid, rerun=rerun, tracer=lambda: self.tracer(item)
+        )
 
     def begin_timing(self, item: pytest.Item) -> WinmlLatency:
         """The object a timed test holds; where time means nothing the test is skipped."""
@@ -181,7 +186,7 @@ class WinmlRun:
         if self.settings.timing.baseline:
             rerun += f" --winml-baseline={shlex.quote(self.settings.timing.baseline)}"
         gate = gate_of(item.iter_markers("winml_gate"))
-        latency = item.stash[LATENCY] = self._timing.latency(runner, gate, name=item.nodeid, rerun=rerun)
+        latency = item.stash[LATENCY] = self._latency(item, gate, rerun=rerun)
         return latency
 
     def end_timing(self, item: pytest.Item) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from pytest_winml.records.artifact import Artifact
 from pytest_winml.records.base import Record
 from pytest_winml.records.latency import Arm
 from pytest_winml.records.target import Target
@@ -24,6 +25,7 @@ class Subject(Record, frozen=True, kw_only=True):
     target: Target
     feeds: dict[str, TensorData] = msgspec.field(default_factory=dict)
     size_bytes: int = 0
+    artifact: Artifact | None = None
 
 
 class Order(Record, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pytest_winml.records.base import Record
 from pytest_winml.records.latency import Arm, Block, Latency, Samples, Verdict
+from pytest_winml.records.trace_difference import TraceDifference
 
 ProtocolName = Literal["quick", "standard", "rigorous"]
 TARGET: Arm = "target"
@@ -44,11 +45,16 @@ class Measured(Record, frozen=True, kw_only=True):
 
 
 class Comparison(Record, frozen=True, kw_only=True):
-    """A verdict, what the candidate was compared with, and how long that kept the device."""
+    """A verdict, what the candidate was compared with, and how long that kept the device.
+
+    `explained` is what traces of both say of a slowdown; `unexplained` why there is none.
+    """
 
     against: str
     verdict: Verdict
     device_s: float = 0.0
+    explained: TraceDifference | None = None
+    unexplained: str | None = None
 
 
 def _samples(blocks: tuple[Block, ...], arm: Arm) -> Samples:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_winml import units
 from pytest_winml.report.table import table_lines, wrap
+from pytest_winml.report.trace import difference_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,10 +25,17 @@ def timing_lines(items: Sequence[ItemFinished], width: int) -> list[str]:
     compared = [(item, comparison) for item in items for comparison in item.comparisons]
     for (item, comparison), q_value in zip(compared, _q_values([one for _, one in compared]), strict=True):
         lines += wrap(f"{item.case.id}: {comparison_text(comparison)}{q_value}", width)
+        lines += _explanation(comparison, width)
     for item in items:
         for note in item.measured.notes if item.measured else ():
             lines += wrap(f"{item.case.id}: {note}", width)
     return lines + _gates(items, width)
+
+
+def _explanation(comparison: Comparison, width: int) -> list[str]:
+    if comparison.explained is not None:
+        return [f"  {line}" for line in difference_lines(comparison.explained, width - 2)]
+    return wrap(f"  not explained: {comparison.unexplained}", width) if comparison.unexplained else []
 
 
 def _q_values(comparisons: Sequence[Comparison]) -> list[str]:

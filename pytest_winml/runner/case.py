@@ -11,6 +11,7 @@ from pytest_winml.errors import ModelError, ProviderUnavailable, TargetAbsent, T
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from typing import Any
 
     from numpy.typing import NDArray
@@ -93,6 +94,14 @@ class CaseRunner:
     def kept(self, key: str) -> Artifact | None:
         """What an earlier run has built under this key of the store, if it is still there."""
         return self._pipeline.kept(key)
+
+    def source_of(self, artifact: Artifact) -> Path | None:
+        """The model that a compiled artifact was made from, whose nodes have the names that people know."""
+        runs = artifact.provenance.runs
+        if len(runs) < 2 or runs[-1].stage != "compile":  # noqa: PLR2004 - the compilation and the stage before it
+            return None
+        source = self.kept(runs[-2].key)
+        return source.path if source is not None else None
 
     def keep(self) -> str | None:
         """The key by which `kept` gives this case's artifact in a later run."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pytest_winml.data.canary import CANARY, CANARY_RECIPE
-from pytest_winml.errors import MeasurementError, UsageProblem
+from pytest_winml.errors import MeasurementError, UsageProblem, WinmlError
 from pytest_winml.measure.comparing import Question, compare_apart, compare_together
 from pytest_winml.measure.measuring import measure, measure_alone
 from pytest_winml.measure.ordering import Subject
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from pytest_winml.records.latency import Objective, Verdict
     from pytest_winml.records.measurement import Measured
     from pytest_winml.records.recipe import Recipe
+    from pytest_winml.records.trace_difference import TraceDifference
     from pytest_winml.runner.case import CaseRunner
+
+    Explain = Callable[[Artifact], TraceDifference]
 
 _SCREEN = "the quick protocol screens: it gives no verdict."
 
@@ -51,8 +54,10 @@ class Stopwatch:
 class CaseTimer:
     """What was timed is remembered for the report: `measured`, `comparisons`. `name` tells tests of one case apart."""
 
-    def __init__(self, runner: CaseRunner, stopwatch: Stopwatch, *, name: str) -> None:
+    def __init__(self, runner: CaseRunner, stopwatch: Stopwatch, *, name: str, explain: Explain | None = None) -> None:
         self._name = name
+        self._explain = explain
+        self._explained: dict[str, TraceDifference | str] = {}
         self._runner = runner
         self._stopwatch = stopwatch
         self.measured: Measured | None = None
@@ -109,6 +114,13 @@ class CaseTimer:
         question = Question(tolerance=tolerance, objective=objective, most_sessions=self.protocol.most_sessions)
         return self.judge(baseline, question, against=other.id)
 
+    def explain(self, recipe: Recipe) -> TraceDifference:
+        """Traces of this case and of another recipe, set against each other."""
+        if self._explain is None:
+            raise UsageProblem(f"{self.case.id} is not traced here")
+        other = Case(model=self.case.model, recipe=recipe, target=self._runner.resolved_target())
+        return self._explain(self._runner.beside(other).artifact())
+
     def judge(self, baseline: Subject, question: Question, *, against: str, purpose: str = "compare") -> Verdict:
         """The candidate against a file that is there, in one process where that can be."""
         self._require_time()
@@ -121,8 +133,27 @@ class CaseTimer:
             verdict = compare_apart(baseline, self.subject, canary, question, run)
         if not self.protocol.judges:
             verdict = msgspec.structs.replace(verdict, outcome="INCONCLUSIVE", reasons=(_SCREEN, *verdict.reasons))
-        self.comparisons.append(Comparison(against=against, verdict=verdict, device_s=self._allowance.spent_s - spent))
+        self.comparisons.append(
+            Comparison(
+                against=against,
+                verdict=verdict,
+                device_s=self._allowance.spent_s - spent,
+                **(self._why(baseline) if verdict.outcome == "REGRESSED" else {}),
+            )
+        )
         return verdict
+
+    def _why(self, baseline: Subject) -> dict[str, Any]:
+        """Traces of both, in windows of their own; that they cannot be had never hides the verdict."""
+        if self._explain is None or baseline.artifact is None or baseline.target != self.subject.target:
+            return {}
+        if baseline.key not in self._explained:
+            try:
+                self._explained[baseline.key] = self._explain(baseline.artifact)
+            except WinmlError as error:
+                self._explained[baseline.key] = error.message
+        found = self._explained[baseline.key]
+        return {"unexplained": found} if isinstance(found, str) else {"explained": found}
 
     def subject_at(self, artifact: Artifact, label: str) -> Subject:
         """Another file on this case's target, with the inputs that it has in common with this case's."""
@@ -163,4 +194,5 @@ def _subject(label: str, artifact: Artifact, target: Target, runner: CaseRunner)
         target=target,
         feeds={name: to_message(name, array) for name, array in feeds.items()},
         size_bytes=artifact.provenance.size_bytes,
+        artifact=artifact,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ from pytest_winml.monitors.choice import monitor_for
 from pytest_winml.records.target import EP_BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from numpy.typing import NDArray
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_winml.records.artifact import Artifact
     from pytest_winml.records.target import Target
     from pytest_winml.records.trace import OpTrace, TraceLevel
+    from pytest_winml.records.trace_difference import TraceDifference
     from pytest_winml.runner.case import CaseRunner
     from pytest_winml.session.monitoring import Monitor
     from pytest_winml.session.window import ObservedSession, Windows
@@ -31,13 +33,25 @@ if TYPE_CHECKING:
 LEVELS: tuple[TraceLevel, ...] = ("basic", "detail")
 _READABLE = ("ok", "basic_fallback")
 _WARM_UP = 2
+_EXPLAINED_RUNS = 3
 _WARM_UP_EMULATED = 1
 
 
 class CaseTracer:
-    """`traces` are all that were taken, for the report. `keep` is a folder that outlives the window's files."""
+    """`traces` are all that were taken, for the report. `keep` is a folder that outlives the window's files.
 
-    def __init__(self, runner: CaseRunner, windows: Windows, *, keep: Path | None = None) -> None:
+    `beside_others` is held meanwhile: nothing is traced while anybody times.
+    """
+
+    def __init__(
+        self,
+        runner: CaseRunner,
+        windows: Windows,
+        *,
+        keep: Path | None = None,
+        beside_others: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._beside_others = beside_others
         self._runner = runner
         self._windows = windows
         self._keep = keep
@@ -63,7 +77,8 @@ class CaseTracer:
         before = (_WARM_UP_EMULATED if emulated else _WARM_UP) if warm_up is None else warm_up
         feeds = self._runner.feeds_for(artifact)
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        with self.observe(monitor_for(target, level), artifact, target) as observed:
+        monitor = monitor_for(target, level, source_model=self._runner.source_of(artifact))
+        with self.observe(monitor, artifact, target) as observed:
             for _ in range(before):
                 observed.run(feeds, warm_up=True)
             for _ in range(runs):
@@ -77,7 +92,19 @@ class CaseTracer:
             started_at=started,
             inputs=_digest(feeds),
         )
-        return msgspec.structs.replace(trace, metadata=metadata)
+        started_us = {run.number: run.started_us for run in observed.window().runs}
+        inferences = tuple(
+            msgspec.structs.replace(one, start_us=started_us.get(one.number)) for one in trace.inferences
+        )
+        return msgspec.structs.replace(trace, metadata=metadata, inferences=inferences)
+
+    def explain(self, before: Artifact) -> TraceDifference:
+        """What became of another file's operators in this case's, each traced on this case's target."""
+        old, new = (
+            require_readable(self.trace_artifact(artifact, runs=_EXPLAINED_RUNS))
+            for artifact in (before, self._runner.artifact())
+        )
+        return old.diff(new)
 
     @contextmanager
     def observe(
@@ -87,6 +114,7 @@ class CaseTracer:
         file = artifact or self._runner.artifact()
         on = target or self._runner.resolved_target()
         with (
+            self._beside_others(),
             _folder(self._keep) as folder,
             self._windows.observe(
                 monitor,

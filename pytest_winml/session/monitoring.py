@@ -65,11 +65,15 @@ class Span(Record, frozen=True, kw_only=True):
 
 
 class ObservedRun(Record, frozen=True, kw_only=True):
-    """One inference of the window. `elapsed_us` is of the traced run, and no latency."""
+    """One inference of the window. `elapsed_us` is of the traced run, and no latency.
+
+    `started_us` is when it was asked for, since the window began.
+    """
 
     number: int
     warm_up: bool
     elapsed_us: float
+    started_us: float | None = None
     spans: dict[str, Span] = msgspec.field(default_factory=dict)
 
 

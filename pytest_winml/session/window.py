@@ -7,6 +7,7 @@ first, then the monitor's, then that of releasing; a later one never hides an ea
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ class ObservedSession:
         self._provider = provider
         self._model_path = model_path
         self._runs: list[ObservedRun] = []
+        self._began_s = time.perf_counter()
         self.profile_path: str | None = None
         self.result: Any = None
 
@@ -40,9 +42,16 @@ class ObservedSession:
         return self._session
 
     def run(self, feeds: Mapping[str, NDArray[Any]], *, warm_up: bool = False) -> dict[str, NDArray[Any]]:
+        started_us = (time.perf_counter() - self._began_s) * 1e6
         answer = self._session.observed_run(feeds)
         self._runs.append(
-            ObservedRun(number=len(self._runs) + 1, warm_up=warm_up, elapsed_us=answer.elapsed_us, spans=answer.spans)
+            ObservedRun(
+                number=len(self._runs) + 1,
+                warm_up=warm_up,
+                elapsed_us=answer.elapsed_us,
+                started_us=started_us,
+                spans=answer.spans,
+            )
         )
         return outputs_of(answer)
 
