@@ -84,10 +84,9 @@ class QnnMonitor:
         op_map = self._op_map or find_op_map(window)
         try:
             profile = self._read(self._csv, window, op_map)
-        except MalformedProfile as error:
-            return self._nothing(window, "parse_failed", f"{self._csv.name}, {error.message}")
         except (OSError, MonitorError) as error:
-            return self._nothing(window, "parse_failed", f"{self._csv.name}, line 1: {error}")
+            where = error.message if isinstance(error, MalformedProfile) else f"line 1: {error}"
+            return self._nothing(window, "parse_failed", f"{self._csv.name}, {where}")
         if profile is None or not any(partition.operators for partition in profile.partitions):
             what = "QNN wrote no profile" if profile is None else f"{self._csv.name} has no operators"
             return self._nothing(window, "no_data", f"{what} of {len(window.runs)} runs")
@@ -97,15 +96,12 @@ class QnnMonitor:
         sections = _sections(str(csv), window)
         if not csv.is_file() or not any(section.run is not None for section in sections):
             return None
-        return read_profile(csv, sections, op_map.operator_names)
+        profile = read_profile(csv, sections, op_map.operator_names)
+        _check_whole(profile, window)
+        return profile
 
     def _trace(self, window: Window, profile: Profile, op_map: OpMap) -> OpTrace:
         figures = QnnFigures(profile, window.runs, window.provider, emulated=window.emulated)
-        if not figures.counted and profile.cuts:
-            cut = profile.cuts[-1]
-            return self._nothing(
-                window, "parse_failed", f"{Path(str(self._csv)).name}, line {cut.line}: the last block has no end"
-            )
         model, notes = self._model(window, op_map)
         rows = [partition.operators for partition in profile.partitions]
         operators, statistics = figures.operators(name_operators(rows, op_map, model, window.placement))
@@ -171,6 +167,14 @@ class QnnMonitor:
             warm_up=sum(run.warm_up for run in window.runs),
             options=dict(window.options),
         )
+
+
+def _check_whole(profile: Profile, window: Window) -> None:
+    """Some runs may be cut short, but not all of them."""
+    cut = {cut.run: cut.line for cut in profile.cuts}
+    counted = [run.number for run in window.runs if not run.warm_up]
+    if counted and all(run in cut for run in counted):
+        raise MalformedProfile(cut[counted[-1]], "the last block has no end")
 
 
 def _sections(csv: str, window: Window) -> list[Section]:

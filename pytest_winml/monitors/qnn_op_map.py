@@ -70,9 +70,9 @@ def find_op_map(window: Window) -> OpMap:
     """What the session wrote; of a compiled model, what was written beside it when it was compiled."""
     folder = window.options.get("framework_op_trace_dir")
     places = [Path(folder, FILE_NAME)] if folder else []
-    places.append(Path(window.model_path).parent / FILE_NAME)
-    # A model that is not compiled has its own map, and a file beside it is of something else.
-    for place in places if window.placement.ep_context else places[:1]:
+    if window.placement.ep_context:  # beside any other model, such a file is of something else
+        places.append(Path(window.model_path).parent / FILE_NAME)
+    for place in places:
         if place.is_file():
             return read_op_map(place)
     return OpMap(trouble="the EP wrote no framework op trace")
