@@ -126,7 +126,7 @@ def test_names_are_the_models_own_and_the_cycles_add_up(machine: Machine, tmp_pa
 
 @pytest.mark.parametrize(
     ("model", "precision"),
-    [("digits-cnn", "fp32"), ("digits-cnn", "w8a16"), ("digits-cnn", "w8a8"), ("digits-vit", "w8a16")],
+    [(model, precision) for model in ("digits-cnn", "digits-vit") for precision in ("fp32", "w8a16", "w8a8")],
 )
 def test_every_executed_node_is_accounted_for(machine: Machine, tmp_path: Path, model: str, precision: str) -> None:
     path = model_path(model, precision)
