@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -189,7 +190,6 @@ def _peak_memory_bytes() -> int:
 
         return int(psutil.Process().memory_info().peak_pagefile)
     else:  # noqa: RET505 - mypy checks one branch per platform
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+        # The usage that getrusage tells begins with that of the process which started this one.
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1024

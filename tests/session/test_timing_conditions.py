@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import subprocess
 import sys
 
 import pytest
@@ -61,10 +63,19 @@ def test_this_system_tells_its_clock_and_its_memory() -> None:
     assert (timing_conditions.peak_memory_bytes() or 0) > 1_000_000
 
 
+def test_the_peak_of_a_process_is_its_own_and_not_that_of_who_started_it() -> None:
+    ballast = b"\x01" * 400_000_000
+    code = "from pytest_winml.session.timing_conditions import peak_memory_bytes; print(peak_memory_bytes())"
+    path = f"import sys; sys.path[:] = {sys.path!r}; "
+    told = subprocess.run([sys.executable, "-c", path + code], check=True, capture_output=True, text=True).stdout
+    assert int(told) < len(ballast) // 2
+
+
 def test_growth_is_of_what_happens_inside() -> None:
     grown = Growth()
     with growth(grown):
-        ballast = b"\x01" * 50_000_000
+        ballast = mmap.mmap(-1, 50_000_000)  # not from a heap that may have that much to spare
+        ballast.write(b"\x01" * len(ballast))
     assert len(ballast) <= (grown.memory_bytes or 0) + 10_000_000
     assert grown.threads == 0
     assert grown.elapsed_ns > 0
