@@ -20,6 +20,12 @@ VIT = Model.embedded("digits-vit")
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_worker_of_xdist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests may run under xdist, and pytest-benchmark would take the runs that they start for workers."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> Callable[[str], pytest.Pytester]:
     """A project whose only test file is the digits models and the given text."""

@@ -76,10 +76,8 @@ STRICTLY = ("-W", "error")
 
 
 @pytest.fixture
-def timed(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Suite:
+def timed(suite: Suite) -> Suite:
     """A project whose times are the simulator's."""
-    # These tests may run under xdist themselves, and pytest-benchmark would take their runs for workers.
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
 
     def make(text: str) -> pytest.Pytester:
         pytester = suite(text)
