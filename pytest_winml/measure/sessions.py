@@ -62,7 +62,7 @@ class Sessions:
             said.append(f"{repeated} disturbed and repeated: {'; '.join(self._reasons.values())}.")
         if self._taken_disturbed:
             taken = units.count(self._taken_disturbed, "disturbed session was", "disturbed sessions were")
-            said.append(f"the machine is not quiet: {taken} taken as they were. Let nothing else run on it.")
+            said.append(f"the machine is not quiet: {taken} counted all the same. Let nothing else run on it.")
         return tuple(said)
 
     def announce(self, latency_ns: float, most: int) -> None:
