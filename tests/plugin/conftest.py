@@ -21,9 +21,13 @@ VIT = Model.embedded("digits-vit")
 
 
 @pytest.fixture(autouse=True)
-def _no_worker_of_xdist(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests may run under xdist, and pytest-benchmark would take the runs that they start for workers."""
+def _runs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests may run under xdist, and pytest-benchmark would take the runs that they start for workers.
+
+    pytester reads what those write as UTF-8, which is not what Windows writes.
+    """
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
 
 
 @pytest.fixture
