@@ -102,7 +102,7 @@ def test_rows_are_counted_under_what_they_are(csv: Path) -> None:
 
 def test_blocks_belong_to_the_run_whose_bytes_they_are(csv: Path) -> None:
     created, one, two = HEADER + FINALIZE, simple_block("a") + simple_block("b"), simple_block("a")
-    csv.write_text(created + one + two)
+    csv.write_text(created + one + two, newline="\n")
     ends = [len(created), len(created + one), len(created + one + two)]
     sections = [Section(start=ends[0], end=ends[1], run=1), Section(start=ends[1], end=ends[2], run=2)]
     profile = read_profile(csv, sections)
@@ -112,7 +112,7 @@ def test_blocks_belong_to_the_run_whose_bytes_they_are(csv: Path) -> None:
 
 def test_what_comes_after_the_last_section_is_not_read(csv: Path) -> None:
     text = HEADER + simple_block("a")
-    csv.write_text(text + "garbage of somebody else\n")
+    csv.write_text(text + "garbage of somebody else\n", newline="\n")
     assert len(read_profile(csv, [Section(start=0, end=len(text), run=1)]).blocks) == 1
 
 
